@@ -1,0 +1,136 @@
+"""Messages as users see them, the names of their properties, and the names that RocketMQ gives to its own topics."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+KEYS: Final = "KEYS"  # property names; the values are RocketMQ's
+TAGS: Final = "TAGS"
+WAIT: Final = "WAIT"
+DELAY: Final = "DELAY"
+RETRY_TOPIC: Final = "RETRY_TOPIC"
+REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_QUEUE_ID: Final = "REAL_QID"
+TRANSACTION_PREPARED: Final = "TRAN_MSG"
+PRODUCER_GROUP: Final = "PGROUP"
+MIN_OFFSET: Final = "MIN_OFFSET"
+MAX_OFFSET: Final = "MAX_OFFSET"
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+RECONSUME_TIME: Final = "RECONSUME_TIME"
+MSG_REGION: Final = "MSG_REGION"
+TRACE_ON: Final = "TRACE_ON"
+UNIQUE_KEY: Final = "UNIQ_KEY"
+MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
+CONSUME_START_TIME: Final = "CONSUME_START_TIME"
+TRANSACTION_PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
+TRANSACTION_CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
+CHECK_IMMUNITY_SECONDS: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+INSTANCE_ID: Final = "INSTANCE_ID"
+CORRELATION_ID: Final = "CORRELATION_ID"
+REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
+TTL: Final = "TTL"
+REPLY_ARRIVE_TIME: Final = "ARRIVE_TIME"
+PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"
+CLUSTER: Final = "CLUSTER"
+MESSAGE_TYPE: Final = "MSG_TYPE"
+
+AUTO_CREATE_TOPIC: Final = "TBW102"
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+BENCHMARK_TOPIC: Final = "BenchmarkTest"
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+HALF_OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
+SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
+OFFSET_MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
+REPLY_TOPIC_SUFFIX: Final = "REPLY_TOPIC"
+RETRY_PREFIX: Final = "%RETRY%"
+DLQ_PREFIX: Final = "%DLQ%"
+
+MAX_NAME: Final = 127
+_NAME = re.compile(r"[%|a-zA-Z0-9_-]{1,127}", re.ASCII)
+
+
+def is_valid_name(name: str) -> bool:
+    """RocketMQ's rule for topics and groups, which also keeps a name from leaving the store folder.
+
+    >>> is_valid_name("orders"), is_valid_name("../orders")
+    (True, False)
+    """
+    return _NAME.fullmatch(name) is not None
+
+
+def retry_topic(group: str) -> str:
+    """The topic through which a group's failed messages come back."""
+    return RETRY_PREFIX + group
+
+
+def dead_letter_topic(group: str) -> str:
+    """The topic where a group's messages end that failed too often."""
+    return DLQ_PREFIX + group
+
+
+@dataclass(slots=True)
+class Message:
+    """A message to send.
+
+    >>> Message("orders", b"paid", tags="TagA", keys=["o-1", "o-2"]).properties
+    {'TAGS': 'TagA', 'KEYS': 'o-1 o-2'}
+    """
+
+    topic: str
+    body: bytes
+    tags: str | None = None
+    keys: str | Iterable[str] | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    delay_level: int = 0
+    flag: int = 0
+
+    def __post_init__(self) -> None:
+        if self.tags is not None:
+            self.properties[TAGS] = self.tags
+        if self.keys is not None:
+            self.properties[KEYS] = self.keys if isinstance(self.keys, str) else " ".join(self.keys)
+        if self.delay_level:
+            self.properties[DELAY] = str(self.delay_level)
+
+
+@dataclass(slots=True, frozen=True, order=True)
+class MessageQueue:
+    """One queue of a topic on one broker."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+
+@dataclass(slots=True, kw_only=True)
+class ReceivedMessage:
+    """A message as a consumer gets it."""
+
+    topic: str
+    body: bytes
+    properties: dict[str, str]
+    queue: MessageQueue
+    queue_offset: int
+    physical_offset: int
+    message_id: str
+    offset_id: str
+    born_time: int
+    born_host: str
+    store_time: int
+    store_host: str
+    reconsume_times: int
+    sys_flag: int
+    flag: int
+    prepared_offset: int = 0
+    store_size: int = 0
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get(TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        return self.properties.get(KEYS, "").split()

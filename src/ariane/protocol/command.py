@@ -1,0 +1,215 @@
+"""A command: one request or response, with its header in either of RocketMQ's two serialisations.
+
+header (JSON)    {"code":310,"language":"JAVA","version":407,"opaque":7,"flag":0,"extFields":{...}}
+header (binary)  code i16 | language u8 | version i16 | opaque i32 | flag i32 | remark (i32 length, text)
+                 | fields (i32 length, then pairs: i16 length, name, i32 length, value)
+"""
+
+from struct import Struct
+from typing import Any, Final
+
+import msgspec
+
+from ariane.errors import ProtocolError
+from ariane.protocol.codes import VERSION_4_9_7, Language
+
+JSON: Final = 0
+BINARY: Final = 1
+
+RESPONSE: Final = 1  # bits of `flag`
+ONEWAY: Final = 2
+
+_BINARY_HEAD = Struct(">hBhiii")  # code, language, version, opaque, flag, length of the remark
+_I16 = Struct(">h")
+_I32 = Struct(">i")
+
+
+class Command:
+    """One request or response. `fields` are the header's extension fields, always text."""
+
+    __slots__ = ("body", "code", "fields", "flag", "language", "opaque", "remark", "serialization", "version")
+
+    def __init__(
+        self,
+        code: int,
+        fields: dict[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        opaque: int = 0,
+        flag: int = 0,
+        remark: str | None = None,
+        serialization: int = JSON,
+        language: str = "PYTHON",
+        version: int = VERSION_4_9_7,
+    ) -> None:
+        self.code = code
+        self.fields: dict[str, str] = {} if fields is None else fields
+        self.body = body
+        self.opaque = opaque
+        self.flag = flag
+        self.remark = remark
+        self.serialization = serialization
+        self.language = language
+        self.version = version
+
+    @property
+    def is_response(self) -> bool:
+        return self.flag & RESPONSE != 0
+
+    @property
+    def is_oneway(self) -> bool:
+        return self.flag & ONEWAY != 0
+
+    def reply(
+        self, code: int = 0, fields: dict[str, str] | None = None, body: bytes = b"", remark: str | None = None
+    ) -> "Command":
+        """The response to this request: same opaque, same serialisation."""
+        return Command(
+            code,
+            fields,
+            body,
+            opaque=self.opaque,
+            flag=RESPONSE,
+            remark=remark,
+            serialization=self.serialization,
+        )
+
+    def __repr__(self) -> str:
+        kind = "response" if self.is_response else "one-way" if self.is_oneway else "request"
+        return f"<{kind} {self.code} #{self.opaque} {self.fields} +{len(self.body)} B {self.remark or ''}>"
+
+
+class _JsonHeader(msgspec.Struct):
+    code: int
+    opaque: int = 0
+    flag: int = 0
+    version: int = 0
+    language: str = "OTHER"
+    remark: str | None = None
+    extFields: dict[str, str] | None = None
+
+
+_decode_json = msgspec.json.Decoder(_JsonHeader).decode
+_encode_json = msgspec.json.Encoder().encode
+
+
+def decode_header(serialization: int, header: bytes) -> Command:
+    """Parse a header; raise ProtocolError for anything that is not one."""
+    if serialization == JSON:
+        return _from_json(header)
+    if serialization == BINARY:
+        return _from_binary(header)
+    raise ProtocolError(f"unknown header serialisation {serialization}")
+
+
+def _from_json(header: bytes) -> Command:
+    try:
+        h = _decode_json(header)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        h = _lenient(header)
+    return Command(
+        h.code,
+        h.extFields,
+        opaque=h.opaque,
+        flag=h.flag,
+        remark=h.remark,
+        language=h.language,
+        version=h.version,
+    )
+
+
+def _lenient(header: bytes) -> _JsonHeader:
+    """Some clients write numbers or null among the extension fields, or the language as a number."""
+    try:
+        raw: Any = msgspec.json.decode(header)
+        fields = {str(k): _text(v) for k, v in (raw.get("extFields") or {}).items() if v is not None}
+        language = raw.get("language", "OTHER")
+        raw["extFields"] = fields
+        raw["language"] = language_name(language) if isinstance(language, int) else str(language)
+        h = msgspec.convert(raw, _JsonHeader)
+    except (msgspec.MsgspecError, UnicodeDecodeError, AttributeError, TypeError) as error:
+        raise ProtocolError(f"header is not a JSON command: {error}") from None
+    return h
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value)
+
+
+def language_name(number: int) -> str:
+    """The name of a language number; numbers nobody knows count as OTHER."""
+    return Language(number).name if 0 <= number <= Language.RUST else "OTHER"
+
+
+def _from_binary(header: bytes) -> Command:
+    try:
+        code, language, version, opaque, flag, remark_length = _BINARY_HEAD.unpack_from(header)
+        at = _BINARY_HEAD.size
+        remark, at = _take(header, at, remark_length)
+        (fields_length,) = _I32.unpack_from(header, at)
+        at += 4
+        if fields_length < 0 or at + fields_length > len(header):
+            raise ProtocolError(f"fields of {fields_length} bytes do not fit the header")
+        fields = _binary_fields(header, at, at + fields_length)
+    except Exception as error:
+        raise error if isinstance(error, ProtocolError) else ProtocolError(f"torn binary header: {error}") from None
+    return Command(
+        code,
+        fields,
+        opaque=opaque,
+        flag=flag,
+        remark=remark or None,
+        serialization=BINARY,
+        language=language_name(language),
+        version=version,
+    )
+
+
+def _take(header: bytes, at: int, length: int) -> tuple[str, int]:
+    if length < 0 or at + length > len(header):
+        raise ProtocolError(f"a text of {length} bytes does not fit the header")
+    return header[at : at + length].decode(), at + length
+
+
+def _binary_fields(header: bytes, at: int, end: int) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    while at < end:
+        name, at = _take(header, at + 2, _I16.unpack_from(header, at)[0])
+        value, at = _take(header, at + 4, _I32.unpack_from(header, at)[0])
+        fields[name] = value
+    return fields
+
+
+def encode_header(command: Command) -> bytes:
+    """The header's bytes in the serialisation that the command asks for."""
+    return _to_json(command) if command.serialization == JSON else _to_binary(command)
+
+
+def _to_json(c: Command) -> bytes:
+    header: dict[str, object] = {
+        "code": c.code,
+        "flag": c.flag,
+        "language": c.language,
+        "opaque": c.opaque,
+        "serializeTypeCurrentRPC": "JSON",
+        "version": c.version,
+    }
+    if c.fields:
+        header["extFields"] = c.fields
+    if c.remark is not None:
+        header["remark"] = c.remark
+    return _encode_json(header)
+
+
+def _to_binary(c: Command) -> bytes:
+    remark = (c.remark or "").encode()
+    parts: list[bytes] = []
+    for name, value in c.fields.items():
+        key, text = name.encode(), value.encode()
+        parts += (_I16.pack(len(key)), key, _I32.pack(len(text)), text)
+    fields = b"".join(parts)
+    language = Language[c.language] if c.language in Language.__members__ else Language.OTHER
+    head = _BINARY_HEAD.pack(c.code, language, c.version, c.opaque, c.flag, len(remark))
+    return head + remark + _I32.pack(len(fields)) + fields

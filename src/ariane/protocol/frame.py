@@ -1,0 +1,105 @@
+"""Frames: how commands follow each other on a connection.
+
+length i32 | serialisation u8, header length u24 | header | body        (length counts all after itself)
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from ariane.errors import ProtocolError
+from ariane.protocol.command import Command, decode_header, encode_header
+
+MAX_FRAME: Final = 16 * 1024 * 1024
+_HEAD = Struct(">iI")  # length, serialisation << 24 | header length
+
+
+class FrameDecoder:
+    """Feed it chunks as they arrive, take whole commands out.
+
+    >>> decoder = FrameDecoder()
+    >>> decoder.feed(encode(Command(105, {"topic": "T"}, opaque=7)))
+    >>> [command.fields for command in decoder.commands()]
+    [{'topic': 'T'}]
+    """
+
+    __slots__ = ("_buffer", "_error", "_have", "_late", "_max_frame", "_need")
+
+    def __init__(self, max_frame: int = MAX_FRAME) -> None:
+        self._buffer = b""
+        self._late: list[bytes] = []  # chunks that came while the frame was known to be still incomplete
+        self._have = 0
+        self._need = 8
+        self._error: ProtocolError | None = None
+        self._max_frame = max_frame
+
+    def feed(self, chunk: bytes) -> None:
+        self._have += len(chunk)
+        if self._have >= self._need and not self._late:
+            self._buffer = self._buffer + chunk if self._buffer else chunk
+        else:
+            self._late.append(chunk)
+
+    @property
+    def pending(self) -> int:
+        """Bytes of a frame that has not come whole yet."""
+        return self._have
+
+    def commands(self) -> Iterator[Command]:
+        """Every command that is whole; raises ProtocolError at the first bad one, after which nothing can be read."""
+        while commands := self.take():
+            yield from commands
+
+    def take(self) -> list[Command]:
+        """The whole commands at hand; empty when more bytes are needed. The commands before a bad frame come out first."""
+        if self._error is not None:
+            raise self._error
+        found: list[Command] = []
+        if self._have < self._need:
+            return found
+        if self._late:
+            self._buffer = b"".join([self._buffer, *self._late])
+            self._late = []
+        try:
+            self._split(found)
+        except ProtocolError as error:
+            self._error = error
+            if not found:
+                raise
+        return found
+
+    def _split(self, found: list[Command]) -> None:
+        buffer = self._buffer
+        size = len(buffer)
+        at = 0
+        need = 8
+        while size - at >= 8:
+            length, mark = _HEAD.unpack_from(buffer, at)
+            header_length = mark & 0xFFFFFF
+            if length < 4 or length > self._max_frame or header_length > length - 4:
+                raise ProtocolError(f"bad frame: length {length}, header {header_length}, limit {self._max_frame}")
+            end = at + 4 + length
+            if end > size:
+                need = 4 + length
+                break
+            body_at = at + 8 + header_length
+            command = decode_header(mark >> 24, buffer[at + 8 : body_at])
+            if body_at < end:
+                command.body = buffer[body_at:end]
+            found.append(command)
+            at = end
+        self._buffer = buffer[at:] if at else buffer
+        self._have = size - at
+        self._need = need
+
+
+def encode(command: Command) -> bytes:
+    """The whole frame of a command."""
+    return encode_head(command, len(command.body)) + command.body
+
+
+def encode_head(command: Command, body_length: int) -> bytes:
+    """Everything before the body, for a body that is sent from where it lies."""
+    header = encode_header(command)
+    size = len(header)
+    return _HEAD.pack(4 + size + body_length, command.serialization << 24 | size) + header

@@ -1,0 +1,60 @@
+"""Hosts as bytes, and the two kinds of message id.
+
+The offset id names a place: store host, port and commitlog offset, 32 hex digits (56 for IPv6). The broker gives it.
+The unique id names a message: host, process, class loader, time and counter. The client gives it.
+"""
+
+from ipaddress import ip_address
+from struct import Struct
+
+from ariane.errors import ProtocolError
+
+_PORT = Struct(">i")
+_OFFSET = Struct(">q")
+_UNIQUE_TAIL = Struct(">HIIH")  # process id, class loader hash, milliseconds of the month, counter
+
+
+def pack_host(address: str, port: int) -> bytes:
+    """The bytes of a host in a message unit: 8 for IPv4, 20 for IPv6.
+
+    >>> pack_host("127.0.0.1", 10911).hex()
+    '7f00000100002a9f'
+    """
+    return ip_address(address.partition("%")[0]).packed + _PORT.pack(port)
+
+
+def unpack_host(host: bytes) -> tuple[str, int]:
+    """Address and port of a packed host."""
+    return str(ip_address(host[:-4])), _PORT.unpack_from(host, len(host) - 4)[0]
+
+
+def host_text(host: bytes) -> str:
+    """`address:port`, as people and RocketMQ's JSON write it."""
+    address, port = unpack_host(host)
+    return f"{address}:{port}"
+
+
+def offset_id(store_host: bytes, physical_offset: int) -> str:
+    """The id by which a broker finds a message: where it lies.
+
+    >>> offset_id(pack_host("127.0.0.1", 10911), 400)
+    '7F00000100002A9F0000000000000190'
+    """
+    return (store_host + _OFFSET.pack(physical_offset)).hex().upper()
+
+
+def parse_offset_id(text: str) -> tuple[bytes, int]:
+    """Store host and commitlog offset of an offset id; ProtocolError when it is none."""
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError:
+        raw = b""
+    if len(raw) not in (16, 28):
+        raise ProtocolError(f"not an offset message id: {text!r}")
+    return raw[:-8], _OFFSET.unpack_from(raw, len(raw) - 8)[0]
+
+
+def unique_id(address: bytes, process: int, loader: int, elapsed_ms: int, counter: int) -> str:
+    """The id that a client gives to a message before it is sent, in RocketMQ's form."""
+    tail = _UNIQUE_TAIL.pack(process & 0xFFFF, loader & 0xFFFFFFFF, elapsed_ms & 0xFFFFFFFF, counter & 0xFFFF)
+    return (address + tail).hex().upper()

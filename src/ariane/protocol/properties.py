@@ -1,0 +1,34 @@
+"""The property string of a message: `name SOH value STX name SOH value STX`."""
+
+NAME_VALUE = "\x01"
+PROPERTY = "\x02"
+
+
+def encode_properties(properties: dict[str, str]) -> str:
+    """Join properties into the form that travels and is stored; Java ends each pair with a separator, and so do we."""
+    return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
+
+
+def decode_properties(text: str) -> dict[str, str]:
+    """Split a property string. Pairs without a name or a value are dropped, as Apache's decoder drops them."""
+    properties: dict[str, str] = {}
+    for pair in text.split(PROPERTY):
+        name, _, value = pair.partition(NAME_VALUE)
+        if name and value:
+            properties[name] = value
+    return properties
+
+
+def find_property(text: bytes, name: bytes) -> bytes | None:
+    """Look one property up in the stored bytes without decoding the others."""
+    needle = name + b"\x01"
+    start = 0
+    while True:
+        at = text.find(needle, start)
+        if at < 0:
+            return None
+        if at == 0 or text[at - 1] == 2:
+            begin = at + len(needle)
+            end = text.find(b"\x02", begin)
+            return text[begin:] if end < 0 else text[begin:end]
+        start = at + 1
