@@ -1,0 +1,4 @@
+"""The broker: stores and serves messages.
+
+Each concern is a module of its own; nothing here imports the client or the name server.
+"""

@@ -1,0 +1,66 @@
+"""The rules between options: what Apache's start-up makes of the values, and combinations that cannot work."""
+
+from __future__ import annotations
+
+from ariane.broker.config.bloom_size import bloom_bits
+from ariane.settings import Settings, Value
+
+MASTER_ID = 0
+DLEDGER_ID = -1
+
+
+def effective(settings: Settings) -> Settings:
+    """The settings with all values that follow from others; a ConfigError when they contradict each other."""
+    _check_role(settings)
+    _check_dledger(settings)
+    derived: dict[str, Value] = {
+        "brokerId": _broker_id(settings),
+        "haListenPort": _next_port(settings),
+        "bitMapLengthConsumeQueueExt": bloom_bits(
+            _number(settings, "maxErrorRateOfBloomFilter"), _number(settings, "expectConsumerNumUseFilter")
+        ),
+        "useTLS": _speaks_tls(settings),
+    }
+    return settings.assumed(derived)
+
+
+def _check_role(settings: Settings) -> None:
+    if settings["brokerRole"] == "SLAVE" and _number(settings, "brokerId") <= MASTER_ID:
+        raise settings.error("brokerId", "a slave's brokerId must be above 0")
+
+
+def _check_dledger(settings: Settings) -> None:
+    if not settings["enableDLegerCommitLog"]:
+        return
+    for name in ("dLegerGroup", "dLegerPeers", "dLegerSelfId"):
+        if not settings[name]:
+            raise settings.error(name, "must be set when enableDLegerCommitLog is true")
+    members = [peer.partition("-")[0] for peer in str(settings["dLegerPeers"]).split(";")]
+    if settings["dLegerSelfId"] not in members:
+        raise settings.error("dLegerSelfId", f"is none of the members {', '.join(members)} of dLegerPeers")
+
+
+def _broker_id(settings: Settings) -> int:
+    if settings["enableDLegerCommitLog"]:
+        return DLEDGER_ID
+    return _number(settings, "brokerId") if settings["brokerRole"] == "SLAVE" else MASTER_ID
+
+
+def _next_port(settings: Settings) -> int:
+    port = _number(settings, "listenPort")
+    return port + 1 if port else 0
+
+
+def _speaks_tls(settings: Settings) -> bool:
+    """As said, else as the `tls.enable` of the file says, else when our own server speaks nothing but TLS."""
+    if "useTLS" in settings.given:
+        return bool(settings["useTLS"])
+    if "tls.enable" in settings.given:
+        return bool(settings["tls.enable"])
+    return settings["tls.server.mode"] == "enforcing"
+
+
+def _number(settings: Settings, name: str) -> int:
+    value = settings[name]
+    assert isinstance(value, int)
+    return value

@@ -1,0 +1,258 @@
+"""The broker's options as the code uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ariane.broker.config.checks import delay_levels_ms
+from ariane.broker.config.effective import effective
+from ariane.broker.config.table import BROKER_TABLE
+from ariane.settings import Host, Settings, Value
+
+CONSUMEQUEUE_ENTRY_BYTES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerOptions:
+    """Every option that means something here, typed, checked and immutable; the names are RocketMQ's in snake case.
+
+    >>> options = BrokerOptions.load("brokerName = a\\nflushDiskType = SYNC_FLUSH", file="broker.conf")
+    >>> options.broker_name, options.flush_disk_type, options.ha_listen_port
+    ('a', 'SYNC_FLUSH', 10912)
+    """
+
+    settings: Settings = field(repr=False)
+    rocketmq_home: str
+    """Folder whose `conf/plain_acl.yml` holds the access rules."""
+    namesrv_addr: str | None
+    """`host:port;host:port`; None: registers nowhere."""
+    broker_ip1: str
+    """The address that clients are told."""
+    broker_ip2: str
+    """The address that slaves are told for replication."""
+    broker_name: str
+    broker_cluster_name: str
+    broker_id: int
+    """0 master, above 0 slave, -1 a DLedger member."""
+    broker_permission: int
+    """0 none, 2 write, 4 read, 6 both."""
+    default_topic_queue_nums: int
+    """At most so many queues for a topic created on send."""
+    auto_create_topic_enable: bool
+    cluster_topic_enable: bool
+    broker_topic_enable: bool
+    auto_create_subscription_group: bool
+    msg_trace_topic_name: str
+    trace_topic_enable: bool
+    flush_consumer_offset_interval_ms: int
+    reject_transaction_message: bool
+    send_thread_pool_queue_capacity: int
+    """Sends that may wait before SYSTEM_BUSY."""
+    pull_thread_pool_queue_capacity: int
+    query_thread_pool_queue_capacity: int
+    end_transaction_pool_queue_capacity: int
+    filter_server_nums: int
+    """Filter servers to run for class mode."""
+    long_polling_enable: bool
+    short_polling_time_mills: int
+    notify_consumer_ids_changed_enable: bool
+    commercial_base_count: int
+    region_id: str
+    register_broker_timeout_mills: int
+    slave_read_enable: bool
+    disable_consume_if_consumer_read_slowly: bool
+    consumer_fallbehind_threshold: int
+    """Bytes."""
+    broker_fast_failure_enable: bool
+    wait_time_mills_in_send_queue: int
+    wait_time_mills_in_pull_queue: int
+    wait_time_mills_in_heartbeat_queue: int
+    wait_time_mills_in_transaction_queue: int
+    start_accept_send_request_time_stamp_ms: int
+    """Since the epoch; sends before it are refused."""
+    trace_on: bool
+    expect_consumer_num_use_filter: int
+    """Sizes the Bloom filter of consumerFilter.json."""
+    max_error_rate_of_bloom_filter_percent: int
+    filter_data_clean_time_span_ms: int
+    filter_support_retry: bool
+    enable_property_filter: bool
+    compressed_register: bool
+    force_register: bool
+    register_name_server_period_ms: int
+    transaction_time_out_ms: int
+    """Age of a half message before its first check."""
+    transaction_check_max: int
+    """Checks before a half message is given up."""
+    transaction_check_interval_ms: int
+    acl_enable: bool
+    store_reply_message_enable: bool
+    enable_detail_stat: bool
+    auto_delete_unused_stats: bool
+    listen_port: int
+    """0 takes any free port."""
+    server_channel_max_idle_time_seconds: int
+    server_socket_snd_buf_size: int
+    """Bytes; 0 leaves the system's."""
+    server_socket_rcv_buf_size: int
+    """Bytes; 0 leaves the system's."""
+    write_buffer_high_water_mark: int
+    """Bytes; 0 leaves the default."""
+    write_buffer_low_water_mark: int
+    server_socket_backlog: int
+    connect_timeout_millis: int
+    client_channel_max_idle_time_seconds: int
+    use_tls: bool
+    """Speak TLS to name servers and to the master."""
+    store_path_root_dir: str
+    store_path_commit_log: str
+    """As effective: below the root unless set."""
+    store_path_dledger_commit_log: str | None
+    mapped_file_size_commit_log: int
+    """Bytes."""
+    mapped_file_size_consume_queue: int
+    """Bytes, a multiple of 20."""
+    flush_interval_commit_log_ms: int
+    flush_commit_log_timed: bool
+    flush_interval_consume_queue_ms: int
+    clean_resource_interval_ms: int
+    delete_commit_log_files_interval_ms: int
+    delete_consume_queue_files_interval_ms: int
+    destroy_maped_file_interval_forcibly_ms: int
+    redelete_hanged_file_interval_ms: int
+    delete_when: str
+    """Hours of the day, `04;16`."""
+    disk_max_used_space_ratio_percent: int
+    file_reserved_time_hours: int
+    max_message_size: int
+    """Bytes of a body."""
+    check_crc_on_recover: bool
+    flush_commit_log_least_pages: int
+    flush_consume_queue_least_pages: int
+    flush_commit_log_thorough_interval_ms: int
+    flush_consume_queue_thorough_interval_ms: int
+    max_transfer_bytes_on_message_in_memory: int
+    max_transfer_count_on_message_in_memory: int
+    max_transfer_bytes_on_message_in_disk: int
+    max_transfer_count_on_message_in_disk: int
+    access_message_in_memory_max_ratio_percent: int
+    message_index_enable: bool
+    max_hash_slot_num: int
+    max_index_num: int
+    max_msgs_num_batch: int
+    message_index_safe: bool
+    ha_send_heartbeat_interval_ms: int
+    ha_housekeeping_interval_ms: int
+    ha_transfer_batch_size: int
+    """Bytes."""
+    ha_master_address: str | None
+    ha_slave_fallbehind_max: int
+    """Bytes."""
+    broker_role: str
+    """ASYNC_MASTER, SYNC_MASTER or SLAVE."""
+    flush_disk_type: str
+    """SYNC_FLUSH or ASYNC_FLUSH."""
+    sync_flush_timeout_ms: int
+    slave_timeout_ms: int
+    message_delay_level: str
+    """As text; see `delay_levels_ms`."""
+    flush_delay_offset_interval_ms: int
+    clean_file_forcibly_enable: bool
+    offset_check_in_slave: bool
+    disk_fall_recorded: bool
+    os_page_cache_busy_time_out_mills: int
+    default_query_max_num: int
+    enable_dledger_commit_log: bool
+    dledger_group: str | None
+    dledger_peers: str | None
+    """`n0-host:port;n1-host:port`."""
+    dledger_self_id: str | None
+    preferred_leader_id: str | None
+    bind_address: str
+    """The address to listen on."""
+    frame_max_length: int
+    """Bytes."""
+    tls_server_mode: str
+    """disabled, permissive or enforcing."""
+    tls_enable: bool
+    tls_config_file: str
+    tls_test_mode_enable: bool
+    tls_server_need_client_auth: str
+    """none, optional or require."""
+    tls_server_key_path: str | None
+    tls_server_key_password: str | None
+    tls_server_cert_path: str | None
+    tls_server_auth_client: bool
+    tls_server_trust_cert_path: str | None
+    tls_client_key_path: str | None
+    tls_client_key_password: str | None
+    tls_client_cert_path: str | None
+    tls_client_auth_server: bool
+    tls_client_trust_cert_path: str | None
+    dlq_topic_perm: int
+    """Permission of a dead-letter topic created on demand; the documents say 2, 4.9.7 makes it 6."""
+    rebalance_lock_max_live_time_ms: int
+    disk_space_warning_level_ratio: float
+    disk_space_clean_forcibly_ratio: float
+
+    @classmethod
+    def load(cls, text: str = "", *, file: str = "", host: Host | None = None) -> BrokerOptions:
+        """The options of a `broker.conf`; a ConfigError names the line that is wrong."""
+        return cls.from_settings(Settings.load(BROKER_TABLE, text, file=file, host=host or Host()))
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> BrokerOptions:
+        """The options of checked values, after the rules that hold between them."""
+        settings = effective(settings)
+        attributes: dict[str, Any] = settings.attributes()
+        attributes["store_path_commit_log"] = attributes["store_path_commit_log"] or _commitlog_path(settings)
+        attributes["mapped_file_size_consume_queue"] = _whole_entries(attributes["mapped_file_size_consume_queue"])
+        return cls(settings=settings, **attributes)
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Names that were set although they mean nothing here."""
+        return self.settings.ignored
+
+    @property
+    def ha_listen_port(self) -> int:
+        """Where slaves connect: the port after `listen_port`, or any free one when that is 0."""
+        return self.listen_port + 1 if self.listen_port else 0
+
+    @property
+    def fast_listen_port(self) -> int:
+        """The second port that clients with the VIP channel use: two below `listen_port`."""
+        return self.listen_port - 2 if self.listen_port > 2 else 0
+
+    @property
+    def delay_levels_ms(self) -> tuple[int, ...]:
+        """The delay of each level in milliseconds, level 1 first."""
+        return delay_levels_ms(self.message_delay_level)
+
+    def as_properties(self) -> dict[str, str]:
+        """All of Apache's option names with effective values in Java's text form; one without a value is left out."""
+        texts = ((option.name, self.settings.text(option.name)) for option in self.settings.shown())
+        return {name: text for name, text in texts if text is not None}
+
+    def printed(self, important_only: bool = False) -> list[tuple[str, str]]:
+        """What `mqbroker -p` prints, or `-m` when only the important ones are wanted."""
+        shown = self.settings.shown(important_only)
+        return [(option.name, self.settings.text(option.name) or "") for option in shown]
+
+    def replaced(self, changes: Mapping[str, Value]) -> BrokerOptions:
+        """The same with other values, for the command line and for tests; any option by its RocketMQ name."""
+        return self.from_settings(self.settings.replaced(changes))
+
+    def updated(self, key: str, value: str) -> BrokerOptions:
+        """The same after a run-time change of one safe key; raises NotUpdatable for any other."""
+        return self.from_settings(self.settings.updated(key, value))
+
+
+def _commitlog_path(settings: Settings) -> str:
+    return f"{settings['storePathRootDir']}/commitlog"
+
+
+def _whole_entries(size: int) -> int:
+    return -(-size // CONSUMEQUEUE_ENTRY_BYTES) * CONSUMEQUEUE_ENTRY_BYTES

@@ -1,0 +1,93 @@
+"""Checked values of all options of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from ariane.settings.errors import ConfigError, NotUpdatable
+from ariane.settings.host import Host
+from ariane.settings.options import Option, OptionTable, Value, java_text
+from ariane.settings.properties import Entry, parse_properties
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every option of a table with its effective value; immutable."""
+
+    table: OptionTable
+    values: Mapping[str, Value | None]
+    given: frozenset[str] = frozenset()
+    """The names that a file, the command line or an update set."""
+    file: str = ""
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, table: OptionTable, text: str, *, file: str, host: Host) -> Settings:
+        """The defaults for the host, overwritten by a properties file."""
+        defaults = {option.name: option.default_for(host) for option in table}
+        return cls(table, defaults, file=file)._with_entries(parse_properties(text, file))
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """What was set although it means nothing here, in table order."""
+        return tuple(option.name for option in self.table if option.name in self.given and not option.used)
+
+    def __getitem__(self, name: str) -> Value | None:
+        return self.values[name]
+
+    def text(self, name: str) -> str | None:
+        """The value as Java prints it, or None when the option has none."""
+        value = self.values[name]
+        return None if value is None else java_text(value)
+
+    def attributes(self) -> dict[str, Value | None]:
+        """The values of all options that mean something here, by attribute name."""
+        return {option.attribute: self.values[option.name] for option in self.table if option.used}
+
+    def shown(self, important_only: bool = False) -> Iterable[Option]:
+        """The options that may be shown: all of Apache's, and others that were set; no secrets."""
+        for option in self.table:
+            visible = not option.secret and (not option.own or option.name in self.given)
+            if visible and (option.important or not important_only):
+                yield option
+
+    def replaced(self, changes: Mapping[str, Value]) -> Settings:
+        """The same with typed or text values of named options, checked like a file's."""
+        entries = [Entry(key, java_text(value), 0) for key, value in changes.items()]
+        return replace(self, file="")._with_entries(entries)
+
+    def updated(self, key: str, value: str) -> Settings:
+        """The same with one value changed by a request at run time; NotUpdatable unless the key is safe."""
+        try:
+            option = self.table.find(key)
+        except ConfigError as error:
+            raise NotUpdatable(error.reason, key=key, suggestion=error.suggestion) from None
+        if not option.live:
+            raise NotUpdatable("cannot be changed while running", key=key)
+        return self.replaced({key: value})
+
+    def assumed(self, effective: Mapping[str, Value]) -> Settings:
+        """The same with values that follow from others, without counting them as set by the user."""
+        return replace(self, values={**self.values, **effective})
+
+    def error(self, name: str, reason: str) -> ConfigError:
+        """A ConfigError about an option, placed at its line when a file set it."""
+        return ConfigError(reason, key=name, file=self.file, line=self.lines.get(name, 0))
+
+    def _with_entries(self, entries: Iterable[Entry]) -> Settings:
+        values = dict(self.values)
+        lines = dict(self.lines)
+        for entry in entries:
+            name, value = self._read(entry)
+            values[name] = value
+            lines[name] = entry.line
+        given = self.given | lines.keys()
+        return replace(self, values=values, given=given, lines=lines)
+
+    def _read(self, entry: Entry) -> tuple[str, Value]:
+        try:
+            option = self.table.find(entry.key)
+            return option.name, option.parse(entry.value)
+        except ConfigError as error:
+            raise error.at(self.file, entry.line) from None
