@@ -1,0 +1,1 @@
+"""The tests of Ariane, one folder for each part."""

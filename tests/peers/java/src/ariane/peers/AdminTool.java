@@ -1,0 +1,95 @@
+package ariane.peers;
+
+import com.alibaba.fastjson.JSONObject;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.Map;
+import org.apache.commons.cli.Options;
+import org.apache.commons.cli.ParseException;
+import org.apache.commons.cli.PosixParser;
+import org.apache.rocketmq.common.MixAll;
+import org.apache.rocketmq.srvutil.ServerUtil;
+import org.apache.rocketmq.tools.command.MQAdminStartup;
+import org.apache.rocketmq.tools.command.SubCommand;
+
+/** Apache's mqadmin inside this JVM, its output caught as text. A subclass only to reach the list of subcommands. */
+final class AdminTool extends MQAdminStartup {
+    private AdminTool() { }
+
+    /** Runs mqadmin once; bad options print the help as the tool does, but do not end the JVM as the tool would. */
+    private static void call(String[] args) {
+        subCommandList.clear();
+        initCommand();
+        SubCommand command = find(args[0]);
+        if (command == null || usable(command, Arrays.copyOfRange(args, 1, args.length))) {
+            subCommandList.clear();
+            main0(args, null);
+        } else {
+            ServerUtil.printCommandLineHelp("mqadmin " + command.commandName(), options(command));
+        }
+    }
+
+    private static SubCommand find(String name) {
+        for (SubCommand command : subCommandList) {
+            if (command.commandName().equalsIgnoreCase(name) || name.equalsIgnoreCase(command.commandAlias())) {
+                return command;
+            }
+        }
+        return null;
+    }
+
+    private static Options options(SubCommand command) {
+        return command.buildCommandlineOptions(ServerUtil.buildCommandlineOptions(new Options()));
+    }
+
+    private static boolean usable(SubCommand command, String[] args) {
+        try {
+            return !new PosixParser().parse(options(command), args).hasOption('h');
+        } catch (ParseException e) {
+            return false;
+        }
+    }
+
+    /** The op: one mqadmin at a time, since stdout, the name server property and the key file belong to the whole JVM. */
+    static final class Runner {
+        void register(Map<String, Op> ops) {
+            ops.put("mqadmin", this::run);
+        }
+
+        private synchronized Object run(JSONObject args) throws IOException {
+            String[] words = args.getJSONArray("args").toArray(new String[0]);
+            Path keys = Path.of(System.getProperty(MixAll.ROCKETMQ_HOME_PROPERTY), "conf", "tools.yml");
+            if (args.containsKey("accessKey")) {
+                Files.writeString(keys, "accessKey: \"" + args.getString("accessKey") + "\"\nsecretKey: \""
+                    + args.getString("secretKey") + "\"\n");
+            }
+            try {
+                return capture(words);
+            } finally {
+                Files.deleteIfExists(keys);
+                System.clearProperty(MixAll.NAMESRV_ADDR_PROPERTY);
+            }
+        }
+
+        private static String capture(String[] words) {
+            ByteArrayOutputStream caught = new ByteArrayOutputStream();
+            PrintStream out = System.out;
+            PrintStream err = System.err;
+            PrintStream text = new PrintStream(caught, true, StandardCharsets.UTF_8);
+            System.setOut(text);
+            System.setErr(text);
+            try {
+                call(words);
+            } finally {
+                System.setOut(out);
+                System.setErr(err);
+            }
+            return caught.toString(StandardCharsets.UTF_8);
+        }
+    }
+}
