@@ -39,20 +39,20 @@ def format_properties(values: Mapping[str, str] | Iterable[tuple[str, str]]) -> 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines joined over trailing backslashes, without comments and blank lines, each with its first line number."""
-    parts: list[str] = []
+    joined = ""
     start = 0
     for number, raw in enumerate(NATURAL_LINE_END.split(text), 1):
         line = raw.lstrip(BLANKS)
-        if not parts and (not line or line[0] in "#!"):
+        if not joined and (not line or line[0] in "#!"):
             continue
-        start = start if parts else number
+        start = start if joined else number
         continued = _ends_with_continuation(line)
-        parts.append(line[:-1] if continued else line)
+        joined += line[:-1] if continued else line
         if not continued:
-            yield start, "".join(parts)
-            parts = []
-    if parts:
-        yield start, "".join(parts)
+            yield start, joined
+            joined = ""
+    if joined:
+        yield start, joined
 
 
 def _ends_with_continuation(line: str) -> bool:

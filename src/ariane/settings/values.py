@@ -52,6 +52,15 @@ class Settings:
             if visible and (option.important or not important_only):
                 yield option
 
+    def properties(self) -> dict[str, str]:
+        """The options that may be shown with their values as Java prints them; one without a value is left out."""
+        texts = ((option.name, self.text(option.name)) for option in self.shown())
+        return {name: text for name, text in texts if text is not None}
+
+    def printed(self, important_only: bool = False) -> list[tuple[str, str]]:
+        """The same with an empty text for an option without a value, as `-p` prints it, or `-m` the important ones."""
+        return [(option.name, self.text(option.name) or "") for option in self.shown(important_only)]
+
     def replaced(self, changes: Mapping[str, Value]) -> Settings:
         """The same with typed or text values of named options, checked like a file's."""
         entries = [Entry(key, java_text(value), 0) for key, value in changes.items()]

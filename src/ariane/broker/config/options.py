@@ -233,13 +233,11 @@ class BrokerOptions:
 
     def as_properties(self) -> dict[str, str]:
         """All of Apache's option names with effective values in Java's text form; one without a value is left out."""
-        texts = ((option.name, self.settings.text(option.name)) for option in self.settings.shown())
-        return {name: text for name, text in texts if text is not None}
+        return self.settings.properties()
 
     def printed(self, important_only: bool = False) -> list[tuple[str, str]]:
         """What `mqbroker -p` prints, or `-m` when only the important ones are wanted."""
-        shown = self.settings.shown(important_only)
-        return [(option.name, self.settings.text(option.name) or "") for option in shown]
+        return self.settings.printed(important_only)
 
     def replaced(self, changes: Mapping[str, Value]) -> BrokerOptions:
         """The same with other values, for the command line and for tests; any option by its RocketMQ name."""

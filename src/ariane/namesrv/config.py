@@ -1,0 +1,113 @@
+"""The name server's options: Apache's NamesrvConfig and NettyServerConfig, and Ariane's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ariane.settings import Host, Option, OptionTable, Settings, Value, ignored
+from ariane.settings.remoting import OWN_SERVER_OPTIONS, SERVER_OPTIONS, TLS_OPTIONS, listen_port
+
+NAMESRV_OPTIONS = (
+    Option("rocketmqHome", str, lambda host: host.rocketmq_home or host.home),
+    Option("kvConfigPath", str, lambda host: f"{host.home}/namesrv/kvConfig.json"),
+    Option("configStorePath", str, lambda host: f"{host.home}/namesrv/namesrv.properties"),
+    ignored("productEnvName", str, "center"),
+    ignored("clusterTest", bool, False),
+    Option("orderMessageEnable", bool, False, live=True),
+)
+
+# Constants of 4.9; the names are those that RocketMQ 5 gave them.
+OWN_OPTIONS = (
+    Option("scanNotActiveBrokerInterval", int, 10000, low=1, unit="ms", own=True),
+    Option("brokerChannelExpiredTime", int, 120000, low=1, unit="ms", own=True),
+)
+
+NAMESRV_TABLE = OptionTable(
+    (
+        *NAMESRV_OPTIONS,
+        listen_port(9876),
+        *SERVER_OPTIONS,
+        *OWN_SERVER_OPTIONS,
+        *TLS_OPTIONS,
+        *OWN_OPTIONS,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamesrvOptions:
+    """Every option that means something to the name server, typed, checked and immutable.
+
+    >>> NamesrvOptions.load("listenPort = 9877", file="namesrv.conf").listen_port
+    9877
+    """
+
+    settings: Settings = field(repr=False)
+    rocketmq_home: str
+    kv_config_path: str
+    config_store_path: str
+    order_message_enable: bool
+    listen_port: int
+    server_channel_max_idle_time_seconds: int
+    server_socket_snd_buf_size: int
+    server_socket_rcv_buf_size: int
+    write_buffer_high_water_mark: int
+    write_buffer_low_water_mark: int
+    server_socket_backlog: int
+    bind_address: str
+    frame_max_length: int
+    tls_server_mode: str
+    tls_enable: bool
+    tls_config_file: str
+    tls_test_mode_enable: bool
+    tls_server_need_client_auth: str
+    tls_server_key_path: str | None
+    tls_server_key_password: str | None
+    tls_server_cert_path: str | None
+    tls_server_auth_client: bool
+    tls_server_trust_cert_path: str | None
+    tls_client_key_path: str | None
+    tls_client_key_password: str | None
+    tls_client_cert_path: str | None
+    tls_client_auth_server: bool
+    tls_client_trust_cert_path: str | None
+    scan_not_active_broker_interval_ms: int
+    broker_channel_expired_time_ms: int
+
+    @classmethod
+    def load(cls, text: str = "", *, file: str = "", host: Host | None = None) -> NamesrvOptions:
+        """The options of a file; a ConfigError names the line that is wrong.
+
+        The file itself becomes `config_store_path`, where updates are written, whatever it says about that.
+        """
+        settings = Settings.load(NAMESRV_TABLE, text, file=file, host=host or Host())
+        return cls.from_settings(settings.assumed({"configStorePath": file}) if file else settings)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> NamesrvOptions:
+        """The options of checked values."""
+        attributes: dict[str, Any] = settings.attributes()
+        return cls(settings=settings, **attributes)
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Names that were set although they mean nothing here."""
+        return self.settings.ignored
+
+    def as_properties(self) -> dict[str, str]:
+        """All of Apache's option names with effective values in Java's text form; one without a value is left out."""
+        return self.settings.properties()
+
+    def printed(self) -> list[tuple[str, str]]:
+        """What `mqnamesrv -p` prints."""
+        return self.settings.printed()
+
+    def replaced(self, changes: Mapping[str, Value]) -> NamesrvOptions:
+        """The same with other values, for the command line and for tests; any option by its RocketMQ name."""
+        return self.from_settings(self.settings.replaced(changes))
+
+    def updated(self, key: str, value: str) -> NamesrvOptions:
+        """The same after a run-time change of one safe key; raises NotUpdatable for any other."""
+        return self.from_settings(self.settings.updated(key, value))

@@ -1,0 +1,242 @@
+"""broker.conf: what is accepted, what is refused and how, what code and tools get to see."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ariane.broker.config import BrokerOptions, ConfigError, Host, NotUpdatable
+from ariane.broker.config.table import BROKER_TABLE
+from ariane.settings import format_properties, parse_properties
+from tests.broker.recorded import recorded_body
+
+GET_BROKER_CONFIG = 26
+
+
+def load(text: str, host: Host | None = None) -> BrokerOptions:
+    return BrokerOptions.load(text, file="broker.conf", host=host)
+
+
+def error_of(text: str) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    return caught.value
+
+
+def test_defaults_are_those_of_rocketmq() -> None:
+    options = load("", Host(home="/home/mq", host_name="box", address="10.0.0.7"))
+    assert (options.broker_name, options.broker_cluster_name, options.broker_id) == ("box", "DefaultCluster", 0)
+    assert (options.broker_ip1, options.listen_port, options.ha_listen_port) == ("10.0.0.7", 10911, 10912)
+    assert options.store_path_root_dir == "/home/mq/store"
+    assert options.store_path_commit_log == "/home/mq/store/commitlog"
+    assert options.mapped_file_size_commit_log == 1024**3
+    assert options.transaction_time_out_ms == 6000
+    assert len(options.delay_levels_ms) == 18
+    assert options.delay_levels_ms[-1] == 2 * 3600 * 1000
+
+
+def test_environment_gives_name_servers_until_the_file_does() -> None:
+    host = Host.of({"NAMESRV_ADDR": "a:9876"}, host_name="box", address="127.0.0.1", processors=2)
+    assert BrokerOptions.load("", host=host).namesrv_addr == "a:9876"
+    assert BrokerOptions.load("namesrvAddr = b:9876;c:9876", host=host).namesrv_addr == "b:9876;c:9876"
+
+
+def test_every_option_of_a_real_broker_is_read_and_printed_back_alike() -> None:
+    recorded = {e.key: e.value for e in parse_properties(recorded_body(GET_BROKER_CONFIG).decode())}
+    options = load(format_properties(recorded))
+    assert options.as_properties() == recorded
+
+
+def test_key_set_without_any_file_is_apaches() -> None:
+    recorded = {e.key: e.value for e in parse_properties(recorded_body(GET_BROKER_CONFIG).decode())}
+    own = load("", Host(home="/h", namesrv_addr="a:1")).as_properties()
+    # Apache leaves a field without a value out; its recorded broker had this one set.
+    assert own.keys() | {"storePathCommitLog"} == recorded.keys()
+
+
+def test_defaults_equal_the_recorded_ones_where_the_recording_did_not_set_them() -> None:
+    set_there = {
+        "transactionCheckInterval transactionTimeOut storePathRootDir storePathCommitLog maxIndexNum maxHashSlotNum",
+        "namesrvAddr brokerName diskMaxUsedSpaceRatio haListenPort listenPort mappedFileSizeCommitLog rocketmqHome",
+        "enablePropertyFilter",
+    }
+    names = {name for line in set_there for name in line.split()}
+    recorded = {e.key: e.value for e in parse_properties(recorded_body(GET_BROKER_CONFIG).decode())}
+    ours = load("", Host(processors=2)).as_properties()
+    assert {k: v for k, v in ours.items() if k not in names} == {k: v for k, v in recorded.items() if k not in names}
+
+
+def test_options_that_mean_nothing_here_are_accepted_and_listed() -> None:
+    options = load("sendMessageThreadPoolNums=16\nbrokerName=a\nwarmMapedFileEnable=true")
+    assert options.ignored == ("sendMessageThreadPoolNums", "warmMapedFileEnable")
+    assert options.as_properties()["sendMessageThreadPoolNums"] == "16"
+
+
+def test_unknown_key_names_file_line_and_nearest_name() -> None:
+    error = error_of("# broker\n\nbrokerNmae = a\n")
+    assert (error.file, error.line, error.key, error.suggestion) == ("broker.conf", 3, "brokerNmae", "brokerName")
+    assert str(error) == "broker.conf:3: brokerNmae: unknown option; did you mean brokerName?"
+
+
+def test_old_spelling_that_4_9_7_no_longer_reads_is_refused_with_the_new_one() -> None:
+    assert error_of("mapedFileSizeCommitLog=1048576").suggestion == "mappedFileSizeCommitLog"
+
+
+def test_unknown_key_far_from_any_name_gets_no_suggestion() -> None:
+    assert error_of("zzz=1").suggestion is None
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("listenPort=many", "expected a whole number, got 'many'"),
+        ("listenPort=1.5", "expected a whole number, got '1.5'"),
+        ("listenPort=", "expected a whole number, got ''"),
+        ("listenPort=65536", "65536 is out of range 0..65535"),
+        ("fileReservedTime=-1", "-1 is out of range 1..2147483647"),
+        ("diskMaxUsedSpaceRatio=96", "96 is out of range 10..95"),
+        ("maxMessageSize=9999999999", "9999999999 is out of range 1..2147483647"),
+        ("aclEnable=yes", "expected true or false, got 'yes'"),
+        ("brokerRole=MASTER", "expected one of ASYNC_MASTER, SYNC_MASTER, SLAVE, got 'MASTER'"),
+        ("brokerPermission=7", "expected one of 0, 2, 4, 6, got '7'"),
+        ("deleteWhen=24", "expected hours of the day such as 04 or 04;16, got '24'"),
+        ("namesrvAddr=localhost", "expected addresses such as 127.0.0.1:9876;192.168.0.1:9876, got 'localhost'"),
+        ("brokerName=", "expected a name, got nothing"),
+        ("brokerName=\\u00zz", "malformed \\uxxxx escape '\\\\u00zz'"),
+    ],
+)
+def test_wrong_values_are_refused_with_their_line(line: str, reason: str) -> None:
+    error = error_of(f"brokerClusterName=c\n{line}\n")
+    assert (error.line, error.reason) == (2, reason)
+
+
+def test_wrong_delay_level_is_refused() -> None:
+    assert "'5x'" in error_of("messageDelayLevel=1s 5x 10s").reason
+
+
+def test_a_slave_needs_an_id_above_zero() -> None:
+    error = error_of("brokerRole=SLAVE\nbrokerId=0")
+    assert (error.line, error.key) == (2, "brokerId")
+    assert load("brokerRole=SLAVE\nbrokerId=1").broker_id == 1
+
+
+def test_a_master_has_id_zero_whatever_the_file_says() -> None:
+    assert load("brokerId=3").broker_id == 0
+
+
+def test_a_dledger_member_needs_group_peers_and_itself_among_them() -> None:
+    peers = "dLegerPeers=n0-127.0.0.1:40911;n1-127.0.0.1:40912"
+    assert error_of("enableDLegerCommitLog=true").key == "dLegerGroup"
+    assert error_of(f"enableDLegerCommitLog=true\ndLegerGroup=g\n{peers}\ndLegerSelfId=n2").key == "dLegerSelfId"
+    options = load(f"enableDLegerCommitLog=true\ndLegerGroup=g\n{peers}\ndLegerSelfId=n1")
+    assert (options.broker_id, options.dledger_self_id) == (-1, "n1")
+    assert options.as_properties()["brokerId"] == "-1"
+
+
+def test_batch_push_has_one_name_in_the_file_and_another_in_print() -> None:
+    assert load("enableBatchPush=true").as_properties()["isEnableBatchPush"] == "true"
+
+
+def test_last_of_two_equal_keys_wins() -> None:
+    assert load("brokerName=a\nbrokerName=b").broker_name == "b"
+
+
+def test_consumequeue_files_hold_whole_entries() -> None:
+    options = load("mappedFileSizeConsumeQueue=1001")
+    assert options.mapped_file_size_consume_queue == 1020
+    assert options.as_properties()["mappedFileSizeConsumeQueue"] == "1001"
+
+
+def test_tls_lines_are_read_and_a_key_password_is_never_shown() -> None:
+    options = load("tls.server.mode=enforcing\ntls.server.keyPassword=secret\ntls.server.keyPath=/k")
+    assert (options.tls_server_mode, options.tls_server_key_password, options.use_tls) == ("enforcing", "secret", True)
+    assert options.as_properties()["tls.server.keyPath"] == "/k"
+    assert "secret" not in str(options.as_properties()) + str(options.printed()) + repr(options.settings.properties())
+
+
+def test_ariane_options_are_shown_only_when_set() -> None:
+    assert load("").dlq_topic_perm == 6
+    assert "dlqTopicPerm" not in load("").as_properties()
+    assert load("dlqTopicPerm=2").as_properties()["dlqTopicPerm"] == "2"
+
+
+def test_important_options_are_a_part_of_all_printed_ones() -> None:
+    options = load("")
+    important = options.printed(important_only=True)
+    assert ("brokerRole", "ASYNC_MASTER") in important
+    assert ("namesrvAddr", "") in important
+    assert set(important) < set(options.printed())
+
+
+def test_a_safe_key_changes_at_run_time_and_the_old_options_stay() -> None:
+    options = load("")
+    changed = options.updated("brokerPermission", "4")
+    assert (options.broker_permission, changed.broker_permission) == (6, 4)
+    assert changed.as_properties()["brokerPermission"] == "4"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "storePathRootDir",
+        "storePathCommitLog",
+        "rocketmqHome",
+        "namesrvAddr",
+        "brokerIP1",
+        "haMasterAddress",
+        "aclEnable",
+        "filterServerNums",
+        "messageStorePlugIn",
+        "tls.server.keyPath",
+        "bindAddress",
+        "listenPort",
+        "brokerRole",
+        "flushDiskType",
+        "noSuchKey",
+    ],
+)
+def test_unsafe_and_unknown_keys_never_change_at_run_time(key: str) -> None:
+    with pytest.raises(NotUpdatable):
+        load("").updated(key, "x")
+
+
+def test_no_path_address_or_access_key_is_on_the_allow_list() -> None:
+    live = {option.name for option in BROKER_TABLE if option.live}
+    words = ("Path", "Home", "Addr", "aclE", "tls.", "IP", "Port", "Leger", "PlugIn", "filterServer")
+    assert [name for name in live for word in words if word in name] == []
+
+
+def test_a_wrong_value_at_run_time_is_refused() -> None:
+    with pytest.raises(ConfigError, match="defaultTopicQueueNums: 0 is out of range"):
+        load("").updated("defaultTopicQueueNums", "0")
+
+
+def test_command_line_values_replace_the_files() -> None:
+    options = load("namesrvAddr=a:1").replaced({"namesrvAddr": "b:2", "listenPort": 0})
+    assert (options.namesrv_addr, options.listen_port, options.ha_listen_port) == ("b:2", 0, 0)
+
+
+def test_attributes_are_exactly_the_used_options_with_their_types() -> None:
+    fields = {f.name: f.type for f in dataclasses.fields(BrokerOptions) if f.name != "settings"}
+    assert fields.keys() == {option.attribute for option in BROKER_TABLE if option.used}
+    for option in BROKER_TABLE:
+        if option.used:
+            assert str(fields[option.attribute]).split(" ")[0] == option.kind.__name__, option.name
+
+
+def test_every_default_is_in_its_own_range() -> None:
+    for option in BROKER_TABLE:
+        default = option.default_for(Host(home="/h", namesrv_addr="a:1"))
+        if default is not None:
+            text = str(default).lower() if isinstance(default, bool) else str(default)
+            assert option.parse(text) == default, option.name
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused_with_a_config_error(text: str) -> None:
+    with contextlib.suppress(ConfigError):
+        load(text)
