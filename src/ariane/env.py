@@ -10,11 +10,11 @@ import heapq
 import itertools
 import mmap
 import os
-import random
 import shutil
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Protocol
 
 try:
@@ -139,8 +139,8 @@ class Files(Protocol):
     def map(self, path: Path, size: int, *, allocate: bool) -> MappedFile:
         """Map `path`, creating it with `size` bytes if it is not there.
 
-        With `allocate` the blocks are reserved on the disk, so that a full disk is an error here and not a fatal signal at
-        a later write; without, the file is sparse.
+        With `allocate` the blocks are reserved on the disk, so that a full disk is an error here and not a fatal
+        signal at a later write; without, the file is sparse.
         """
         ...
 
@@ -368,4 +368,4 @@ class Env:
 
     clock: Clock = field(default_factory=SystemClock)
     files: Files = field(default_factory=SystemFiles)
-    random: random.Random = field(default_factory=random.Random)
+    random: Random = field(default_factory=Random)

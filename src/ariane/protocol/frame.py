@@ -51,7 +51,7 @@ class FrameDecoder:
             yield from commands
 
     def take(self) -> list[Command]:
-        """The whole commands at hand; empty when more bytes are needed. The commands before a bad frame come out first."""
+        """The whole commands at hand, none when bytes are missing. Commands before a bad frame come out first."""
         if self._error is not None:
             raise self._error
         found: list[Command] = []

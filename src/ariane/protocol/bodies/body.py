@@ -1,0 +1,73 @@
+"""What all JSON bodies share: reading them tolerantly, writing them strictly."""
+
+from typing import Any, Self
+
+import msgspec
+
+from ariane.errors import ProtocolError
+from ariane.message import MessageQueue
+from ariane.protocol import fastjson
+from ariane.protocol.fastjson import ObjectKey
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Body(msgspec.Struct, rename="camel"):
+    """A JSON body. Unknown members are passed over; null and missing ones take their default."""
+
+    @classmethod
+    def decode(cls, body: bytes) -> Self:
+        """Read a body; ProtocolError when it is not one."""
+        try:
+            return msgspec.json.decode(body, type=cls)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return cls.from_builtins(fastjson.loads(body))
+
+    @classmethod
+    def from_builtins(cls, value: Any) -> Self:
+        """Read a body from what `fastjson.loads` gave."""
+        try:
+            return msgspec.convert(_without_nulls(value), cls, strict=False)
+        except msgspec.ValidationError as error:
+            raise ProtocolError(f"bad body for {cls.__name__}: {error}") from None
+
+    def encode(self) -> bytes:
+        return _encode(self)
+
+
+def _without_nulls(value: Any) -> Any:
+    """Drop null members: Java's parsers leave the default there, and so do ours."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+class QueueKey(Body, order=True):
+    """A message queue as RocketMQ's JSON writes it."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    @classmethod
+    def of(cls, queue: MessageQueue) -> "QueueKey":
+        return cls(queue.topic, queue.broker_name, queue.queue_id)
+
+    def queue(self) -> MessageQueue:
+        return MessageQueue(self.topic, self.broker_name, self.queue_id)
+
+
+def queue_as_key(queue: MessageQueue) -> ObjectKey:
+    """A message queue as the key of a map."""
+    return ObjectKey((("brokerName", queue.broker_name), ("queueId", queue.queue_id), ("topic", queue.topic)))
+
+
+def queue_from_key(key: Any) -> MessageQueue:
+    """The queue that stands as a key: an object, or (from peers that write strict JSON) the text of one."""
+    members = key.as_dict() if isinstance(key, ObjectKey) else fastjson.loads(str(key).encode())
+    try:
+        return MessageQueue(str(members["topic"]), str(members["brokerName"]), int(members["queueId"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProtocolError(f"not a message queue: {key!r} ({error})") from None

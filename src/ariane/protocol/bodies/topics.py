@@ -1,0 +1,162 @@
+"""Bodies about topics: their configuration, what a broker registers, and routes to them."""
+
+import zlib
+from struct import Struct
+
+import msgspec
+
+from ariane.errors import ProtocolError
+from ariane.protocol.bodies.body import Body
+
+_I32 = Struct(">i")
+_LARGEST_REGISTRATION = 256 * 1024 * 1024
+
+READ = 4  # bits of a permission
+WRITE = 2
+INHERIT = 1
+
+
+class DataVersion(Body):
+    """When and how often a table changed; equal versions mean equal tables."""
+
+    timestamp: int = 0
+    counter: int = 0
+
+
+class TopicConfig(Body):
+    """How many queues a topic has on a broker, and what may be done with them."""
+
+    topic_name: str
+    read_queue_nums: int = 16
+    write_queue_nums: int = 16
+    perm: int = READ | WRITE
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    order: bool = False
+
+    def as_text(self) -> str:
+        """The form inside a compressed registration: five words."""
+        return f"{self.topic_name} {self.read_queue_nums} {self.write_queue_nums} {self.perm} {self.topic_filter_type}"
+
+    @classmethod
+    def from_text(cls, text: str) -> "TopicConfig":
+        try:
+            name, read, write, perm, filter_type = text.split(" ")[:5]
+            return cls(name, int(read), int(write), int(perm), filter_type)
+        except ValueError:
+            raise ProtocolError(f"not a topic configuration: {text!r}") from None
+
+
+class TopicConfigTable(Body):
+    """All topics of a broker: topics.json, GET_ALL_TOPIC_CONFIG, and the inside of a registration."""
+
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+    topic_config_table: dict[str, TopicConfig] = {}
+
+
+class RegisterBrokerBody(Body):
+    """What a broker tells a name server."""
+
+    topic_config_serialize_wrapper: TopicConfigTable = msgspec.field(default_factory=TopicConfigTable)
+    filter_server_list: list[str] = []
+
+    def compress(self) -> bytes:
+        """The compressed form: data version, topics as text, filter servers, each behind its length."""
+        table = self.topic_config_serialize_wrapper
+        topics = [config.as_text().encode() for config in table.topic_config_table.values()]
+        parts = [_sized(table.data_version.encode()), _I32.pack(len(topics)), *map(_sized, topics)]
+        return zlib.compress(b"".join([*parts, _sized(msgspec.json.encode(self.filter_server_list))]), 9)
+
+    @classmethod
+    def decompress(cls, body: bytes) -> "RegisterBrokerBody":
+        reader = _SizedReader(_inflate(body))
+        version = DataVersion.decode(reader.take())
+        configs = [TopicConfig.from_text(reader.take().decode()) for _ in range(reader.number())]
+        filters = msgspec.json.decode(reader.take() or b"[]", type=list[str])
+        table = TopicConfigTable(version, {config.topic_name: config for config in configs})
+        return cls(table, filters)
+
+
+def _sized(data: bytes) -> bytes:
+    return _I32.pack(len(data)) + data
+
+
+def _inflate(body: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        data = inflater.decompress(body, _LARGEST_REGISTRATION)
+    except zlib.error as error:
+        raise ProtocolError(f"registration is not compressed as it says: {error}") from None
+    if inflater.unconsumed_tail:
+        raise ProtocolError("registration is larger than any broker's")
+    return data
+
+
+class _SizedReader:
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    def number(self) -> int:
+        if self._at + 4 > len(self._data):
+            raise ProtocolError("registration ends too early")
+        (value,) = _I32.unpack_from(self._data, self._at)
+        self._at += 4
+        return int(value)
+
+    def take(self) -> bytes:
+        length = self.number()
+        if length < 0 or self._at + length > len(self._data):
+            raise ProtocolError(f"a part of {length} bytes does not fit the registration")
+        self._at += length
+        return self._data[self._at - length : self._at]
+
+
+class QueueData(Body):
+    """The queues of one topic on one broker."""
+
+    broker_name: str
+    read_queue_nums: int
+    write_queue_nums: int
+    perm: int
+    topic_sys_flag: int = 0
+
+
+class BrokerData(Body):
+    """A broker name and the addresses behind it: id 0 is the master."""
+
+    cluster: str
+    broker_name: str
+    broker_addrs: dict[int, str]
+    enable_acting_master: bool = False
+
+
+class TopicRouteData(Body):
+    """Where the queues of a topic are."""
+
+    queue_datas: list[QueueData] = []
+    broker_datas: list[BrokerData] = []
+    filter_server_table: dict[str, list[str]] = {}
+    order_topic_conf: str | None = None
+
+    def encode(self) -> bytes:
+        members = msgspec.to_builtins(self, str_keys=True)
+        if self.order_topic_conf is None:
+            del members["orderTopicConf"]
+        return msgspec.json.encode(members)
+
+
+class ClusterInfo(Body):
+    """Which brokers there are, by name and by cluster."""
+
+    broker_addr_table: dict[str, BrokerData] = {}
+    cluster_addr_table: dict[str, list[str]] = {}
+
+
+class TopicList(Body):
+    topic_list: list[str] = []
+    broker_addr: str | None = None
+
+
+class KVTable(Body):
+    table: dict[str, str] = {}

@@ -1,0 +1,101 @@
+"""Headers of sending: messages, replies, messages sent back, transactions."""
+
+from ariane.protocol.headers.header import Header, Int32, Int64
+
+_V2_NAMES = {
+    "producer_group": "a",
+    "topic": "b",
+    "default_topic": "c",
+    "default_topic_queue_nums": "d",
+    "queue_id": "e",
+    "sys_flag": "f",
+    "born_timestamp": "g",
+    "flag": "h",
+    "properties": "i",
+    "reconsume_times": "j",
+    "unit_mode": "k",
+    "max_reconsume_times": "l",
+    "batch": "m",
+    "broker_name": "n",
+}
+
+
+class SendMessageRequest(Header):
+    """SEND_MESSAGE: the long form of the field names."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool = False
+    batch: bool = False
+    max_reconsume_times: Int32 | None = None
+    broker_name: str | None = None
+
+
+class SendMessageRequestV2(SendMessageRequest, rename=_V2_NAMES):
+    """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: the same header under names of one letter."""
+
+
+class SendMessageResponse(Header):
+    msg_id: str
+    queue_id: Int32
+    queue_offset: Int64
+    transaction_id: str | None = None
+
+
+class ReplyMessageRequest(Header):
+    """PUSH_REPLY_MESSAGE_TO_CLIENT: the broker hands a reply to the client that asked."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    born_host: str
+    store_host: str
+    store_timestamp: Int64
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool = False
+
+
+class ConsumerSendMsgBackRequest(Header):
+    offset: Int64
+    group: str
+    delay_level: Int32
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
+
+
+class EndTransactionRequest(Header):
+    producer_group: str
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    commit_or_rollback: Int32
+    msg_id: str
+    from_transaction_check: bool = False
+    transaction_id: str | None = None
+
+
+class CheckTransactionStateRequest(Header):
+    tran_state_table_offset: Int64
+    commit_log_offset: Int64
+    msg_id: str | None = None
+    transaction_id: str | None = None
+    offset_msg_id: str | None = None
+
+
+class ResumeCheckHalfMessageRequest(Header):
+    msg_id: str | None = None
