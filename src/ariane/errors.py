@@ -17,6 +17,10 @@ class ConnectFailed(RemotingError):
     """No connection to the peer: nothing was sent."""
 
 
+class ListenFailed(RemotingError):
+    """The address is not free or not ours to listen on; the text names it."""
+
+
 class SendFailed(RemotingError):
     """The connection broke while the request was on its way: it may or may not have arrived."""
 

@@ -1,0 +1,24 @@
+"""Commands over sockets: asyncio around `ariane.protocol`.
+
+A `Server` and a `Client` carry requests in both directions over `Connection`s, plain or TLS on the same port.
+"""
+
+from ariane.remoting.address import format_address, parse_address
+from ariane.remoting.client import Client
+from ariane.remoting.connection import Connection
+from ariane.remoting.endpoint import Handler, RpcHook
+from ariane.remoting.server import Server
+from ariane.remoting.tls import TlsClient, TlsMode, TlsServer
+
+__all__ = [
+    "Client",
+    "Connection",
+    "Handler",
+    "RpcHook",
+    "Server",
+    "TlsClient",
+    "TlsMode",
+    "TlsServer",
+    "format_address",
+    "parse_address",
+]

@@ -1,0 +1,136 @@
+"""The dialling side: one connection an address, shared by all requests in flight."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from ariane.env import Clock
+from ariane.errors import ConnectFailed, ProtocolError, RequestTimeout
+from ariane.protocol.command import Command
+from ariane.protocol.frame import MAX_FRAME
+from ariane.remoting.address import parse_address
+from ariane.remoting.connection import Connection
+from ariane.remoting.endpoint import Endpoint, Handler, Listener, RpcHook, sweep_idle
+from ariane.remoting.tls import TlsClient
+
+PATIENCE = 1.0  # seconds that running handlers get when a client closes
+
+
+class Client:
+    """Sends requests to addresses; connects when it must and again when a connection was lost."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        handlers: Mapping[int, Handler] | None = None,
+        hooks: Sequence[RpcHook] = (),
+        tls: TlsClient | None = None,
+        connect_timeout: float = 3.0,
+        idle_timeout: float = 120,
+        on_close: Listener | None = None,
+        max_frame: int = MAX_FRAME,
+        name: str = "client",
+    ) -> None:
+        self._endpoint = Endpoint(
+            handlers or {}, clock, hooks_out=hooks, on_close=on_close, max_frame=max_frame, name=name
+        )
+        self._clock = clock
+        self._tls = tls
+        self._connect_timeout = connect_timeout
+        self._idle_timeout = idle_timeout
+        self._connections: dict[str, Connection] = {}
+        self._dialling: dict[str, asyncio.Task[Connection]] = {}
+        self._sweeper: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def request(self, address: str, command: Command, timeout: float) -> Command:
+        """Ask and wait for the answer: ConnectFailed, SendFailed or RequestTimeout when there is none."""
+        started = self._clock.monotonic()
+        connection = self._connections.get(address)
+        if connection is None or not connection.is_open:
+            connection = await self._connection_within(address, timeout)
+        left = timeout - (self._clock.monotonic() - started)
+        if left <= 0:
+            raise RequestTimeout(f"{address}: no time of {timeout:g} s was left after connecting")
+        try:
+            return await connection.request(command, left)
+        except RequestTimeout:
+            if connection.last_read < started:  # nothing at all came back: the peer is gone without a word
+                connection.close(f"silent for {timeout:g} s")
+            raise
+
+    async def oneway(self, address: str, command: Command) -> None:
+        """Send without an answer; waits while the peer does not keep up."""
+        connection = await self.connection(address)
+        connection.oneway(command)
+        await connection.drain()
+
+    async def connection(self, address: str) -> Connection:
+        """The open connection to an address; ConnectFailed names the address when there is none to be had."""
+        connection = self._connections.get(address)
+        if connection is not None and connection.is_open:
+            return connection
+        if self._closed:
+            raise ConnectFailed(f"{address}: the client is closed")
+        dialling = self._dialling.get(address)
+        if dialling is None:
+            dialling = asyncio.get_running_loop().create_task(self._dial(address))
+            dialling.add_done_callback(lambda task: task.cancelled() or task.exception())  # somebody may have left
+            self._dialling[address] = dialling
+        return await asyncio.shield(dialling)
+
+    async def _connection_within(self, address: str, timeout: float) -> Connection:
+        try:
+            async with asyncio.timeout(timeout):
+                return await self.connection(address)
+        except TimeoutError:
+            raise ConnectFailed(f"cannot connect to {address}: no answer in {timeout:g} s") from None
+
+    def drop(self, address: str, reason: str) -> None:
+        """Close the connection to an address, if there is one."""
+        connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close(reason)
+
+    async def close(self) -> None:
+        """Close every connection; requests in flight fail."""
+        self._closed = True
+        for dialling in list(self._dialling.values()):
+            dialling.cancel()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        await self._endpoint.finish(PATIENCE)
+        self._connections.clear()
+
+    async def _dial(self, address: str) -> Connection:
+        try:
+            connection = await self._open(address)
+        finally:
+            self._dialling.pop(address, None)
+        self._connections[address] = connection
+        if self._sweeper is None:
+            self._sweeper = asyncio.get_running_loop().create_task(sweep_idle(self._endpoint, self._idle_timeout))
+        return connection
+
+    async def _open(self, address: str) -> Connection:
+        host, port = parse_address(address)
+        connection = self._new_connection(address)
+        protocol = cast(asyncio.Protocol, connection)
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
+        except TimeoutError:
+            raise ConnectFailed(f"cannot connect to {address}: no answer in {self._connect_timeout:g} s") from None
+        except (OSError, UnicodeError) as error:
+            raise ConnectFailed(f"cannot connect to {address}: {error}") from error
+        return connection
+
+    def _new_connection(self, address: str) -> Connection:
+        try:
+            connection = Connection(self._endpoint, tls=self._tls.layer() if self._tls else None)
+        except ProtocolError as error:
+            raise ConnectFailed(f"cannot connect to {address}: {error}") from None
+        connection.address = address
+        return connection

@@ -1,0 +1,368 @@
+"""One socket: commands in, answers out, requests in both directions.
+
+The way of a read: bytes, whole commands, their handlers one after the other, then one write with all the answers.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable
+from typing import Any
+
+from ariane.errors import ArianeError, ProtocolError, ResponseError, SendFailed
+from ariane.protocol.codes import ResponseCode
+from ariane.protocol.command import ONEWAY, RESPONSE, Command
+from ariane.protocol.frame import FrameDecoder, encode, encode_head
+from ariane.remoting.address import format_address, packed_address, socket_address
+from ariane.remoting.endpoint import Endpoint, log
+from ariane.remoting.tls import TlsLayer, TlsServer, is_client_hello
+from ariane.remoting.waiters import Waiters
+
+HIGH_WATER = 1 << 20  # bytes a peer may leave unread before we stop working for it
+LOW_WATER = 1 << 18
+JOIN_BELOW = 1 << 16  # up to here one joined write is quicker than a vector of buffers
+MAX_RUNNING = 8192  # requests of one connection that may run at the same time
+
+
+class Connection:
+    """One open socket of a server or a client; asyncio calls it as its protocol."""
+
+    def __init__(self, endpoint: Endpoint, *, tls: TlsLayer | None = None, peek: TlsServer | None = None) -> None:
+        self.peer = ""
+        self.peer_host = b""
+        self.local = ""
+        self.address = ""
+        """What the peer was called when it was dialled; the same as `peer` on a server."""
+        self.is_open = False
+        self.secure = tls is not None
+        self.attributes: dict[str, Any] = {}
+        self.last_active = endpoint.clock.monotonic()
+        self.last_read = self.last_active
+        self._endpoint = endpoint
+        self._clock = endpoint.clock
+        self._handlers = endpoint.handlers
+        self._hooks = endpoint.hooks_in
+        self._tls = tls
+        self._peek = peek
+        self._raw = tls is not None or peek is not None
+        self._decoder = FrameDecoder(endpoint.max_frame)
+        self._backlog: deque[Command] = deque()
+        self._waiters = Waiters(endpoint.clock, "")
+        self._out: list[bytes | memoryview] = []
+        self._out_size = 0
+        self._reading = False
+        self._flush_due = False
+        self._congested = False
+        self._stalled = False
+        self._running = 0
+        self._drained: asyncio.Future[None] | None = None
+        self._why = ""
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        host, port = socket_address(transport.get_extra_info("peername"))
+        self.peer = format_address(host, port)
+        self.peer_host = packed_address(host, port)
+        self.local = format_address(*socket_address(transport.get_extra_info("sockname")))
+        self.address = self.address or self.peer
+        self._waiters = Waiters(self._clock, self.address)
+        transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
+        self.is_open = True
+        self._endpoint.opened(self)
+        if self._tls is not None:
+            self._transport.write(self._tls.start())
+
+    def data_received(self, data: bytes) -> None:
+        self.last_active = self.last_read = self._clock.monotonic()
+        if self._raw:
+            data = self._unwrap(data)
+        if data:
+            self._decoder.feed(data)
+            if not self._stalled:
+                self._work()
+        if self._raw and self._tls is not None and self._tls.finished:
+            self.close("closed by the peer")
+
+    def eof_received(self) -> bool:
+        self._why = self._why or "closed by the peer"
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_open = False
+        self._why = self._why or (str(error) if error else "closed by the peer")
+        self._stalled = False
+        self._work()  # what was received whole is done, also when nobody is left to hear the answer
+        self._waiters.fail(SendFailed(f"the connection to {self.address} is gone: {self._why}"))
+        self._release_senders()
+        self._endpoint.lost(self)
+
+    def pause_writing(self) -> None:
+        self._congested = True
+        if self._endpoint.throttle:
+            self._stall()
+
+    def resume_writing(self) -> None:
+        self._congested = False
+        self._release_senders()
+        self._resume()
+
+    # What handlers and callers use.
+
+    def send(self, command: Command) -> None:
+        """Write a command. All that is sent in one turn of the loop leaves in one write."""
+        if len(command.body) >= JOIN_BELOW:
+            self.send_parts(command, [memoryview(command.body)], len(command.body))
+            return
+        data = encode(command)
+        self._out.append(data)
+        self._out_size += len(data)
+        self._schedule_flush()
+
+    def send_parts(self, command: Command, parts: list[memoryview], length: int) -> None:
+        """Write a command whose body is sent from where it lies, `length` bytes in all."""
+        head = encode_head(command, length)
+        self._out.append(head)
+        self._out.extend(parts)
+        self._out_size += len(head) + length
+        self._schedule_flush()
+
+    def answer(self, request: Command, response: Command) -> None:
+        """Send the response to a request, unless it was one-way."""
+        if request.flag & ONEWAY:
+            return
+        for hook in self._hooks:
+            hook.after_response(self.peer, request, response)
+        self.send(response)
+
+    def submit(self, command: Command, timeout: float) -> asyncio.Future[Command]:
+        """Send a request now; the future is its answer."""
+        self._check_open()
+        command.opaque = self._endpoint.next_opaque()
+        for hook in self._endpoint.hooks_out:
+            hook.before_request(self.address, command)
+        future = self._waiters.add(command.opaque, timeout)
+        self.send(command)
+        return future
+
+    async def request(self, command: Command, timeout: float) -> Command:
+        """Send a request and wait for its answer: RequestTimeout or SendFailed when there is none.
+
+        A response with an error code is returned, not raised: what it means is for the caller to say.
+        """
+        if self._congested:
+            await self.drain()
+        future = self.submit(command, timeout)
+        try:
+            response = await future
+        finally:
+            self._waiters.forget(command.opaque)
+        for hook in self._endpoint.hooks_out:
+            hook.after_response(self.address, command, response)
+        return response
+
+    def oneway(self, command: Command) -> None:
+        """Send a request that nobody answers. `drain` tells when the peer keeps up."""
+        self._check_open()
+        command.flag |= ONEWAY
+        command.opaque = self._endpoint.next_opaque()
+        for hook in self._endpoint.hooks_out:
+            hook.before_request(self.address, command)
+        self.send(command)
+
+    async def drain(self) -> None:
+        """Wait until the peer has read enough of what was sent; SendFailed when it is gone."""
+        while self._congested and self.is_open:
+            if self._drained is None:
+                self._drained = self._loop.create_future()
+            await asyncio.shield(self._drained)
+        self._check_open()
+
+    def close(self, reason: str) -> None:
+        """Close after what is already written; at once when the peer does not read it."""
+        if not self.is_open:
+            return
+        self._flush()
+        self.is_open = False
+        self._why = reason
+        log.debug("%s: closed %s: %s", self._endpoint.name, self.peer, reason)
+        if self._congested:
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close without waiting for anything."""
+        self.is_open = False
+        self._transport.abort()
+
+    # Reading.
+
+    def _work(self) -> None:
+        """Handle every whole command at hand, then write their answers."""
+        backlog = self._backlog
+        self._reading = True
+        try:
+            while not self._stalled:
+                if not backlog:
+                    backlog.extend(self._decoder.take())
+                    if not backlog:
+                        break
+                self._handle(backlog.popleft())
+                if self._out_size >= HIGH_WATER:
+                    self._finish_read()
+        except ProtocolError as error:
+            self._refuse(str(error))
+        finally:
+            self._reading = False
+        self._finish_read()
+
+    def _finish_read(self) -> None:
+        if self._endpoint.after_read is not None:
+            self._endpoint.after_read()
+        self._flush()
+
+    def _handle(self, command: Command) -> None:
+        if command.flag & RESPONSE:
+            self._waiters.answer(command)
+            return
+        handler = self._handlers.get(command.code)
+        if handler is None:
+            handler = self._endpoint.fallback
+        try:
+            for hook in self._hooks:
+                hook.before_request(self.peer, command)
+            result = handler(self, command)
+            if result is None:
+                return
+            if isinstance(result, Command):
+                self.answer(command, result)
+            else:
+                self._follow(command, result)
+        except Exception as error:
+            self._answer_error(command, error)
+
+    def _answer_error(self, request: Command, error: Exception) -> None:
+        if isinstance(error, ResponseError):
+            self.answer(request, request.reply(error.code, remark=error.remark))
+            return
+        log.error("%s: request %d of %s failed", self._endpoint.name, request.code, self.peer, exc_info=error)
+        remark = f"{type(error).__name__}: {error}" if isinstance(error, ArianeError) else type(error).__name__
+        self.answer(request, request.reply(ResponseCode.SYSTEM_ERROR, remark=remark))
+
+    def _refuse(self, reason: str) -> None:
+        """The peer does not speak the protocol."""
+        log.warning("%s: closing %s: %s", self._endpoint.name, self.peer, reason)
+        self.close(reason)
+
+    # Handlers that take time.
+
+    def _follow(self, request: Command, result: Awaitable[Command | None]) -> None:
+        task = self._loop.create_task(self._finish(request, result))
+        self._endpoint.tasks.add(task)
+        task.add_done_callback(self._endpoint.tasks.discard)
+        self._running += 1
+        if self._running >= MAX_RUNNING:
+            self._stall()
+
+    async def _finish(self, request: Command, result: Awaitable[Command | None]) -> None:
+        try:
+            response = await result
+            if response is not None:
+                self.answer(request, response)
+        except Exception as error:
+            self._answer_error(request, error)
+        finally:
+            self._running -= 1
+            self._resume()
+
+    # Back-pressure.
+
+    def _stall(self) -> None:
+        if not self._stalled and self.is_open:
+            self._stalled = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._stalled and not self._must_stall():
+            self._stalled = False
+            self._loop.call_soon(self._catch_up)
+
+    def _must_stall(self) -> bool:
+        return self._running >= MAX_RUNNING or (self._congested and self._endpoint.throttle)
+
+    def _catch_up(self) -> None:
+        """Do what waited while the peer did not read, then read on."""
+        if self.is_open and not self._stalled:
+            self._work()
+        if self.is_open and not self._stalled:
+            self._transport.resume_reading()
+
+    def _release_senders(self) -> None:
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        self._drained = None
+
+    # Writing.
+
+    def _check_open(self) -> None:
+        if not self.is_open:
+            raise SendFailed(f"the connection to {self.address} is gone: {self._why or 'closed'}")
+
+    def _schedule_flush(self) -> None:
+        if not self._flush_due and not self._reading and self.is_open:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        out = self._out
+        if not out:
+            return
+        size = self._out_size
+        self._out = []
+        self._out_size = 0
+        if not self.is_open:
+            return
+        self.last_active = self._clock.monotonic()
+        if self._tls is not None:
+            self._transport.write(self._tls.encrypt(b"".join(out)))
+        elif len(out) == 1:
+            self._transport.write(out[0])
+        elif size < JOIN_BELOW:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+
+    # TLS.
+
+    def _unwrap(self, data: bytes) -> bytes:
+        if self._tls is None:
+            if not self._recognise(data):
+                return b""
+            if self._tls is None:
+                return data
+        return self._decrypt(self._tls, data)
+
+    def _recognise(self, data: bytes) -> bool:
+        """The first byte says whether the peer speaks TLS; the server's mode says whether it should."""
+        assert self._peek is not None
+        try:
+            self._tls = self._peek.layer(is_client_hello(data))
+        except ProtocolError as error:
+            self._refuse(str(error))
+            return False
+        self.secure = self._raw = self._tls is not None
+        return True
+
+    def _decrypt(self, tls: TlsLayer, data: bytes) -> bytes:
+        try:
+            plain = tls.decrypt(data)
+        except ProtocolError as error:
+            self._transport.write(tls.outgoing())  # the alert, so that the peer knows why
+            self._refuse(str(error))
+            return b""
+        if reply := tls.outgoing():
+            self._transport.write(reply)
+        return plain

@@ -1,0 +1,106 @@
+"""What all connections of one server or one client share."""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ariane.env import Clock
+from ariane.protocol.codes import ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.frame import MAX_FRAME
+
+if TYPE_CHECKING:
+    from ariane.remoting.connection import Connection
+
+log = logging.getLogger("ariane.remoting")
+
+Handler = Callable[["Connection", Command], Command | Awaitable[Command | None] | None]
+Listener = Callable[["Connection"], None]
+
+
+class RpcHook(Protocol):
+    """Sees every request and its response. On a server it may raise ResponseError to refuse the request."""
+
+    def before_request(self, peer: str, command: Command) -> None: ...
+
+    def after_response(self, peer: str, request: Command, response: Command) -> None: ...
+
+
+def not_supported(_: "Connection", request: Command) -> Command:
+    """The answer to a code that nobody handles; the blank in front is RocketMQ's."""
+    remark = f" request type {request.code} not supported"
+    return request.reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
+
+
+class Endpoint:
+    """Handlers, hooks and the open connections of one server or client."""
+
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        clock: Clock,
+        *,
+        fallback: Handler | None = None,
+        hooks_in: Sequence[RpcHook] = (),
+        hooks_out: Sequence[RpcHook] = (),
+        on_open: Listener | None = None,
+        on_close: Listener | None = None,
+        after_read: Callable[[], None] | None = None,
+        throttle: bool = False,
+        max_frame: int = MAX_FRAME,
+        name: str = "remoting",
+    ) -> None:
+        self.handlers = handlers
+        self.clock = clock
+        self.fallback: Handler = fallback or not_supported
+        self.hooks_in = tuple(hooks_in)
+        self.hooks_out = tuple(hooks_out)
+        self.on_open = on_open
+        self.on_close = on_close
+        self.after_read = after_read
+        self.throttle = throttle
+        """Stop reading from a peer that does not read. Servers do; if clients did too, both might wait forever."""
+        self.max_frame = max_frame
+        self.name = name
+        self.connections: set[Connection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._opaque = itertools.count(1)
+
+    def next_opaque(self) -> int:
+        return next(self._opaque) & 0x7FFFFFFF
+
+    def opened(self, connection: "Connection") -> None:
+        self.connections.add(connection)
+        if self.on_open is not None:
+            self.on_open(connection)
+
+    def lost(self, connection: "Connection") -> None:
+        self.connections.discard(connection)
+        if self.on_close is not None:
+            self.on_close(connection)
+
+    async def finish(self, patience: float) -> None:
+        """Close every connection and wait for what still runs; after `patience` seconds, end it."""
+        for connection in list(self.connections):
+            connection.close("shutting down")
+        running = set(self.tasks)
+        if running:
+            _, late = await asyncio.wait(running, timeout=patience)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        for connection in list(self.connections):
+            connection.abort()
+        await asyncio.sleep(0)  # lets the loop call connection_lost
+
+
+async def sweep_idle(endpoint: Endpoint, idle_timeout: float) -> None:
+    """Close connections on which nothing moved for `idle_timeout` seconds; one task for all of them."""
+    clock = endpoint.clock
+    while True:
+        await clock.sleep(min(1.0, idle_timeout / 2))
+        oldest = clock.monotonic() - idle_timeout
+        for connection in [c for c in endpoint.connections if c.last_active <= oldest]:
+            connection.close(f"nothing moved for {idle_timeout:g} s")

@@ -1,0 +1,91 @@
+"""The listening side."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+from ariane.env import Clock
+from ariane.errors import ListenFailed
+from ariane.protocol.frame import MAX_FRAME
+from ariane.remoting.address import format_address
+from ariane.remoting.connection import Connection
+from ariane.remoting.endpoint import Endpoint, Handler, Listener, RpcHook, sweep_idle
+from ariane.remoting.tls import TlsMode, TlsServer
+
+PATIENCE = 3.0  # seconds that running handlers get when a server stops
+
+
+class Server:
+    """Listens, hands each request to the handler of its code, and answers.
+
+    `after_read` runs once after all requests of one read were handled and before their answers are written.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        *,
+        clock: Clock,
+        fallback: Handler | None = None,
+        tls: TlsServer | None = None,
+        hooks: Sequence[RpcHook] = (),
+        idle_timeout: float = 120,
+        on_open: Listener | None = None,
+        on_close: Listener | None = None,
+        after_read: Callable[[], None] | None = None,
+        max_frame: int = MAX_FRAME,
+        backlog: int = 1024,
+        name: str = "server",
+    ) -> None:
+        self._endpoint = Endpoint(
+            handlers,
+            clock,
+            fallback=fallback,
+            hooks_in=hooks,
+            on_open=on_open,
+            on_close=on_close,
+            after_read=after_read,
+            throttle=True,
+            max_frame=max_frame,
+            name=name,
+        )
+        self._tls = tls or TlsServer(TlsMode.DISABLED)
+        self._idle_timeout = idle_timeout
+        self._backlog = backlog
+        self._listeners: list[asyncio.Server] = []
+        self._sweeper: asyncio.Task[None] | None = None
+        self.port = 0
+        """The port of the first `start`, which matters when it was asked to choose one."""
+
+    @property
+    def connections(self) -> frozenset[Connection]:
+        """Those that are open now."""
+        return frozenset(self._endpoint.connections)
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; may be called for several addresses. ListenFailed says which address is not to be had."""
+        loop = asyncio.get_running_loop()
+        try:
+            listener = await loop.create_server(
+                self._accept, host or None, port, backlog=self._backlog, reuse_address=True
+            )
+        except OSError as error:
+            raise ListenFailed(f"cannot listen on {format_address(host or '*', port)}: {error}") from error
+        self._listeners.append(listener)
+        self.port = self.port or int(listener.sockets[0].getsockname()[1])
+        if self._sweeper is None:
+            self._sweeper = loop.create_task(sweep_idle(self._endpoint, self._idle_timeout))
+
+    async def stop(self) -> None:
+        """Stop listening, let running handlers finish, close every connection."""
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        await self._endpoint.finish(PATIENCE)
+
+    def _accept(self) -> asyncio.Protocol:
+        # asyncio asks only for the methods; a class of our own without its parents can be compiled
+        return cast(asyncio.Protocol, Connection(self._endpoint, peek=self._tls))

@@ -1,0 +1,223 @@
+"""TLS on the same port as plain connections, as RocketMQ has it: the first byte of a connection tells.
+
+The layer is sans-IO (bytes in, bytes out): asyncio's own TLS cannot begin on bytes that were already read.
+"""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from ariane.errors import ProtocolError
+from ariane.remoting.certificates import ContextSource, self_signed_context
+
+_HANDSHAKE = 0x16  # first byte of a TLS client's first record; as a frame length it would be 369 MB
+_CHUNK = 1 << 18
+
+
+class TlsMode(StrEnum):
+    """What a server does with TLS: refuses it, takes it, or insists on it."""
+
+    DISABLED = "disabled"
+    PERMISSIVE = "permissive"
+    ENFORCING = "enforcing"
+
+
+def is_client_hello(data: bytes) -> bool:
+    """Whether a connection that begins with these bytes is TLS."""
+    return data[0] == _HANDSHAKE
+
+
+class TlsLayer:
+    """Encrypts and decrypts one connection."""
+
+    def __init__(self, context: ssl.SSLContext, *, server_side: bool, host: str | None = None) -> None:
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side, host)
+        self._ready = False
+        self._early: list[bytes] = []  # written before the handshake was over
+        self.finished = False
+
+    def start(self) -> bytes:
+        """The first bytes to send."""
+        self._shake_hands()
+        return self._outgoing.read()
+
+    def decrypt(self, data: bytes) -> bytes:
+        """The plain bytes in `data`; ProtocolError when the peer's TLS is not acceptable. Look for `outgoing` after."""
+        self._incoming.write(data)
+        try:
+            if not self._ready:
+                self._shake_hands()
+            return self._read() if self._ready else b""
+        except ssl.SSLError as error:
+            raise ProtocolError(f"TLS: {error.reason or error}") from None
+
+    def encrypt(self, data: bytes) -> bytes:
+        """The bytes to send for plain `data`; none yet while the handshake runs."""
+        if not self._ready:
+            self._early.append(data)
+            return b""
+        self._tls.write(data)
+        return self._outgoing.read()
+
+    def outgoing(self) -> bytes:
+        """What the layer itself has to say: handshake, alerts, and what was written early."""
+        return self._outgoing.read()
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return
+        self._ready = True
+        early, self._early = self._early, []
+        for data in early:
+            self._tls.write(data)
+
+    def _read(self) -> bytes:
+        parts: list[bytes] = []
+        try:
+            while part := self._tls.read(_CHUNK):
+                parts.append(part)
+            self.finished = True
+        except ssl.SSLWantReadError:
+            pass  # all that is whole was read
+        except ssl.SSLZeroReturnError:
+            self.finished = True
+        return b"".join(parts)
+
+
+@dataclass(frozen=True)
+class TlsServer:
+    """How a server speaks TLS; field by field the `tls.server.*` properties of RocketMQ.
+
+    In test mode, RocketMQ's default, it makes a certificate of its own when the first TLS client comes.
+    """
+
+    mode: TlsMode = TlsMode.PERMISSIVE
+    test_mode: bool = True
+    key_path: str | None = None
+    key_password: str | None = None
+    cert_path: str | None = None
+    need_client_auth: str = "none"
+    auth_client: bool = False
+    trust_cert_path: str | None = None
+    _source: ContextSource = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_source", ContextSource(self._build, self._files()))
+        if self.mode is not TlsMode.DISABLED and not self.test_mode and not (self.cert_path and self.key_path):
+            raise ValueError("tls.server.certPath and tls.server.keyPath are needed when tls.test.mode.enable is false")
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, object]) -> "TlsServer":
+        """From RocketMQ's keys, as in `tls.properties`; other keys are passed over."""
+        return cls(
+            mode=TlsMode(str(properties.get("tls.server.mode") or TlsMode.PERMISSIVE)),
+            test_mode=_flag(properties, "tls.test.mode.enable", True),
+            key_path=_text(properties, "tls.server.keyPath"),
+            key_password=_text(properties, "tls.server.keyPassword"),
+            cert_path=_text(properties, "tls.server.certPath"),
+            need_client_auth=_text(properties, "tls.server.need.client.auth") or "none",
+            auth_client=_flag(properties, "tls.server.authClient", False),
+            trust_cert_path=_text(properties, "tls.server.trustCertPath"),
+        )
+
+    def layer(self, hello: bool) -> TlsLayer | None:
+        """The TLS layer for a new connection, none for a plain one; ProtocolError when the mode forbids it."""
+        if hello and self.mode is TlsMode.DISABLED:
+            raise ProtocolError("the peer speaks TLS, which is disabled here (tls.server.mode)")
+        if not hello and self.mode is TlsMode.ENFORCING:
+            raise ProtocolError("the peer does not speak TLS, which is enforced here (tls.server.mode)")
+        return TlsLayer(self._source.get(), server_side=True) if hello else None
+
+    def _files(self) -> list[str]:
+        return [] if self.test_mode else [p for p in (self.key_path, self.cert_path, self.trust_cert_path) if p]
+
+    def _build(self) -> ssl.SSLContext:
+        if self.test_mode:
+            return self_signed_context()
+        assert self.cert_path is not None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.cert_path, self.key_path, self.key_password or "")
+        if self.need_client_auth.lower() in ("optional", "require"):
+            self._ask_for_client_certificate(context)
+        return context
+
+    def _ask_for_client_certificate(self, context: ssl.SSLContext) -> None:
+        """A certificate that is asked for is also checked: one that anybody can make up would prove nothing."""
+        if not self.auth_client:
+            if self.need_client_auth.lower() == "require":
+                raise ProtocolError("tls.server.need.client.auth=require needs tls.server.authClient=true")
+            return
+        required = self.need_client_auth.lower() == "require"
+        context.verify_mode = ssl.CERT_REQUIRED if required else ssl.CERT_OPTIONAL
+        _trust(context, self.trust_cert_path, ssl.Purpose.CLIENT_AUTH)
+
+
+@dataclass(frozen=True)
+class TlsClient:
+    """How a client speaks TLS; field by field the `tls.client.*` properties of RocketMQ.
+
+    As in RocketMQ the server's certificate is checked only with `auth_server`, and then its chain, not its host name.
+    """
+
+    test_mode: bool = True
+    key_path: str | None = None
+    key_password: str | None = None
+    cert_path: str | None = None
+    auth_server: bool = False
+    trust_cert_path: str | None = None
+    _source: ContextSource = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        files = [] if self.test_mode else [p for p in (self.key_path, self.cert_path, self.trust_cert_path) if p]
+        object.__setattr__(self, "_source", ContextSource(self._build, files))
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, object]) -> "TlsClient | None":
+        """From RocketMQ's keys; none unless `tls.enable` is true."""
+        if not _flag(properties, "tls.enable", False):
+            return None
+        return cls(
+            test_mode=_flag(properties, "tls.test.mode.enable", True),
+            key_path=_text(properties, "tls.client.keyPath"),
+            key_password=_text(properties, "tls.client.keyPassword"),
+            cert_path=_text(properties, "tls.client.certPath"),
+            auth_server=_flag(properties, "tls.client.authServer", False),
+            trust_cert_path=_text(properties, "tls.client.trustCertPath"),
+        )
+
+    def layer(self) -> TlsLayer:
+        """The TLS layer for a new connection."""
+        return TlsLayer(self._source.get(), server_side=False)
+
+    def _build(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        if self.test_mode or not self.auth_server:
+            context.verify_mode = ssl.CERT_NONE
+        else:
+            _trust(context, self.trust_cert_path, ssl.Purpose.SERVER_AUTH)
+        if not self.test_mode and self.cert_path:
+            context.load_cert_chain(self.cert_path, self.key_path, self.key_password or "")
+        return context
+
+
+def _trust(context: ssl.SSLContext, path: str | None, purpose: ssl.Purpose) -> None:
+    if path:
+        context.load_verify_locations(path)
+    else:
+        context.load_default_certs(purpose)
+
+
+def _text(properties: Mapping[str, object], key: str) -> str | None:
+    value = properties.get(key)
+    return str(value) if value not in (None, "") else None
+
+
+def _flag(properties: Mapping[str, object], key: str, default: bool) -> bool:
+    value = properties.get(key)
+    return default if value is None else str(value).strip().lower() == "true"

@@ -1,0 +1,76 @@
+"""Requests that wait for their answers, each with a deadline."""
+
+import asyncio
+
+from ariane.env import Clock
+from ariane.errors import RequestTimeout
+from ariane.protocol.command import Command
+
+GRAIN = 0.01  # seconds between two looks at the deadlines, at least
+
+
+class Waiters:
+    """The open requests of one connection by opaque.
+
+    One sleeper watches all deadlines: a timer per request would cost more than the request.
+    """
+
+    def __init__(self, clock: Clock, peer: str) -> None:
+        self._clock = clock
+        self._peer = peer
+        self._waiting: dict[int, tuple[float, float, asyncio.Future[Command]]] = {}  # deadline, time allowed, answer
+        self._watch: asyncio.Task[None] | None = None
+        self._wake_at = 0.0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, opaque: int, timeout: float) -> asyncio.Future[Command]:
+        """The future of the answer; RequestTimeout when it does not come in time."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Command] = loop.create_future()
+        deadline = self._clock.monotonic() + timeout
+        self._waiting[opaque] = (deadline, timeout, future)
+        if self._watch is None or deadline < self._wake_at:
+            self._arm(loop, deadline)
+        return future
+
+    def answer(self, response: Command) -> None:
+        """Hand an answer to whoever waits for it; an answer that came too late is for nobody."""
+        entry = self._waiting.pop(response.opaque, None)
+        if entry is not None and not entry[2].done():
+            entry[2].set_result(response)
+
+    def forget(self, opaque: int) -> None:
+        self._waiting.pop(opaque, None)
+
+    def fail(self, error: Exception) -> None:
+        """Nobody will be answered any more."""
+        waiting, self._waiting = self._waiting, {}
+        for _, _, future in waiting.values():
+            if not future.done():
+                future.set_exception(error)
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    def _arm(self, loop: asyncio.AbstractEventLoop, deadline: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._wake_at = deadline
+        self._watch = loop.create_task(self._expire_in_time())
+
+    async def _expire_in_time(self) -> None:
+        while True:
+            await self._clock.sleep(max(self._wake_at - self._clock.monotonic(), GRAIN))
+            self._expire(self._clock.monotonic())
+            if not self._waiting:
+                break
+            self._wake_at = min(deadline for deadline, _, _ in self._waiting.values())
+        self._watch = None
+
+    def _expire(self, now: float) -> None:
+        for opaque in [opaque for opaque, (deadline, _, _) in self._waiting.items() if deadline <= now]:
+            _, timeout, future = self._waiting.pop(opaque)
+            if not future.done():
+                future.set_exception(RequestTimeout(f"{self._peer} did not answer within {timeout:g} s"))
