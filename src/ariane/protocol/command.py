@@ -12,6 +12,7 @@ import msgspec
 
 from ariane.errors import ProtocolError
 from ariane.protocol.codes import VERSION_4_9_7, Language
+from ariane.protocol.json_header import JsonHeader
 
 JSON: Final = 0
 BINARY: Final = 1
@@ -79,17 +80,7 @@ class Command:
         return f"<{kind} {self.code} #{self.opaque} {self.fields} +{len(self.body)} B {self.remark or ''}>"
 
 
-class _JsonHeader(msgspec.Struct):
-    code: int
-    opaque: int = 0
-    flag: int = 0
-    version: int = 0
-    language: str = "OTHER"
-    remark: str | None = None
-    extFields: dict[str, str] | None = None
-
-
-_decode_json = msgspec.json.Decoder(_JsonHeader).decode
+_decode_json = msgspec.json.Decoder(JsonHeader).decode
 _encode_json = msgspec.json.Encoder().encode
 
 
@@ -118,7 +109,7 @@ def _from_json(header: bytes) -> Command:
     )
 
 
-def _lenient(header: bytes) -> _JsonHeader:
+def _lenient(header: bytes) -> JsonHeader:
     """Some clients write numbers or null among the extension fields, or the language as a number."""
     try:
         raw: Any = msgspec.json.decode(header)
@@ -126,7 +117,7 @@ def _lenient(header: bytes) -> _JsonHeader:
         language = raw.get("language", "OTHER")
         raw["extFields"] = fields
         raw["language"] = language_name(language) if isinstance(language, int) else str(language)
-        h = msgspec.convert(raw, _JsonHeader)
+        h = msgspec.convert(raw, JsonHeader)
     except (msgspec.MsgspecError, UnicodeDecodeError, AttributeError, TypeError) as error:
         raise ProtocolError(f"header is not a JSON command: {error}") from None
     return h

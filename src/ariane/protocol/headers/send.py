@@ -1,5 +1,10 @@
 """Headers of sending: messages, replies, messages sent back, transactions."""
 
+from typing import TYPE_CHECKING, Any
+
+from msgspec import defstruct
+from msgspec.structs import FieldInfo, fields
+
 from ariane.protocol.headers.header import Header, Int32, Int64
 
 _V2_NAMES = {
@@ -39,8 +44,22 @@ class SendMessageRequest(Header):
     broker_name: str | None = None
 
 
-class SendMessageRequestV2(SendMessageRequest, rename=_V2_NAMES):
-    """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: the same header under names of one letter."""
+def _field(info: FieldInfo) -> tuple[str, Any] | tuple[str, Any, Any]:
+    return (info.name, info.type) if info.required else (info.name, info.type, info.default)
+
+
+if TYPE_CHECKING:
+
+    class SendMessageRequestV2(SendMessageRequest):
+        """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: the same header under names of one letter."""
+
+else:  # msgspec renames only the fields that a class declares itself, so they are declared again
+    SendMessageRequestV2 = defstruct(
+        "SendMessageRequestV2",
+        [_field(info) for info in fields(SendMessageRequest)],
+        bases=(SendMessageRequest,),
+        rename=_V2_NAMES,
+    )
 
 
 class SendMessageResponse(Header):

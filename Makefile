@@ -1,0 +1,59 @@
+# Two commands do everything: `make run` and `make test`. Both set up `.venv` in this folder and install nothing outside it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check
+SOURCES := $(shell find src/ariane -name '*.py' 2>/dev/null)
+export PIP_NO_WARN_SCRIPT_LOCATION := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test run test lint check bench format clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Ariane needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Making $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV) || { echo "This Python cannot make virtual environments; on Debian: apt-get install python3-venv"; exit 1; }
+	@$(PIP) install -q --upgrade pip
+
+# The compiled modules are built from these sources, so a change to one of them builds them anew.
+$(VENV)/.setup: $(BIN)/python pyproject.toml setup.py $(SOURCES)
+	@echo "Installing Ariane into $(VENV) (a minute the first time) ..."
+	@$(PIP) install -q -e '.[broker]'
+	@touch $@
+
+$(VENV)/.setup-test: $(VENV)/.setup pyproject.toml
+	@echo "Installing what the tests need; Spark's archive is large, so this takes some minutes the first time ..."
+	@$(PIP) install -q -e '.[all]' --group test
+	@touch $@ $(VENV)/.setup
+
+setup: $(VENV)/.setup  ## install the command .venv/bin/ariane (what `make run` needs)
+
+setup-test: $(VENV)/.setup-test  ## install what `make test` needs, Spark among it
+
+run: setup  ## start name server and broker here, show one message, stay up until Ctrl-C
+	@$(BIN)/ariane up $(ARGS)
+
+test: setup-test  ## run all tests
+	@$(BIN)/pytest $(ARGS)
+
+lint: setup-test  ## ruff, format, mypy strict, and the layers of the design
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+check: lint test  ## what CI runs
+
+bench: setup-test  ## measure beside Apache's broker: ratios, a table, JSON and a plot
+	@$(BIN)/python -m bench $(ARGS)
+
+format: setup-test  ## put the code into shape
+	@$(BIN)/ruff check --fix -q .
+	@$(BIN)/ruff format -q .
+
+clean:  ## remove everything that was made here
+	@rm -rf $(VENV) .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find src -name '*.so' -delete
