@@ -3,6 +3,7 @@
 `build()` fetches and compiles, `Driver` is a JVM with Apache's client, `ApacheNamesrv` and `ApacheBroker` are servers.
 """
 
+from tests.peers.aio import aio
 from tests.peers.build import Build, PeersMissing, build
 from tests.peers.clients import Burst, PullResult, answer, echo, unique
 from tests.peers.driver import Driver, PeerError
@@ -22,6 +23,7 @@ __all__ = [
     "PullResult",
     "Queue",
     "SendResult",
+    "aio",
     "answer",
     "build",
     "echo",

@@ -55,6 +55,10 @@ class Handle:
         plain = [param.json() if isinstance(param, Queue) else param for param in params]
         return self._driver.call("invoke", handle=self.handle, method=method, params=plain, limit=limit)
 
+    def refresh(self) -> None:
+        """Does now what the client does by itself every second here: heartbeat, routes, rebalance."""
+        self._driver.call("client.refresh", handle=self.handle)
+
     def close(self) -> None:
         """Shuts the client down, in order; closing twice does nothing."""
         self._driver.call("close", handle=self.handle)

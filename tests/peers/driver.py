@@ -26,6 +26,8 @@ from tests.peers.clients import (
 )
 from tests.peers.jvm import java, write_logback
 
+# Apache's client rebalances every 20 s; a test would rather see a new member's share, or a retry topic, at once.
+QUICK = {"rocketmq.client.rebalance.waitInterval": "1000"}
 MARGIN = 20.0  # seconds beyond an operation's own limit before the JVM itself is held to be stuck
 
 
@@ -50,7 +52,7 @@ class Driver:
         self._events: defaultdict[str, Queue[dict[str, Any]]] = defaultdict(Queue)
         self._lock = threading.Lock()
         write_logback(home, "tools")
-        command = java(build, home, ["-Xmx384m"], props or {}, ["ariane.peers.Driver"])
+        command = java(build, home, ["-Xmx384m"], {**QUICK, **(props or {})}, ["ariane.peers.Driver"])
         with (home / "driver.console").open("wb") as console:
             self._process = subprocess.Popen(
                 command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=console

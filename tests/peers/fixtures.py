@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.peers import ApacheBroker, ApacheNamesrv, Build, Driver, PeersMissing, build
+from tests.peers.servers import TLS
 
 
 @pytest.fixture(scope="session")
@@ -32,8 +33,9 @@ def java(peers: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dri
 
 @pytest.fixture(scope="session")
 def java_binary(peers: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """A JVM whose client speaks binary headers (serialize type ROCKETMQ)."""
-    yield from _driver(peers, tmp_path_factory, {"rocketmq.serialize.type": "ROCKETMQ"})
+    """A JVM whose client speaks binary headers (serialize type ROCKETMQ) and may have an IPv6 address in its keys."""
+    props = {"rocketmq.serialize.type": "ROCKETMQ", "java.net.preferIPv4Stack": "false"}
+    yield from _driver(peers, tmp_path_factory, props)
 
 
 @pytest.fixture(scope="session")
@@ -46,6 +48,10 @@ def _driver(peers: Build, folders: pytest.TempPathFactory, props: dict[str, str]
     driver = Driver(peers, folders.mktemp("driver"), props)
     yield driver
     driver.close()
+
+
+# Retries and delays after a second at every level, transactions checked each second: tests do not wait minutes.
+QUICK = {"messageDelayLevel": " ".join(["1s"] * 18), "transactionCheckInterval": 1000, "transactionTimeOut": 1000}
 
 
 @dataclass(frozen=True)
@@ -64,9 +70,9 @@ class ApacheCluster:
 @pytest.fixture(scope="session")
 def apache_cluster(peers: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheCluster]:
     """The session's Apache cluster: shared, so use topics and groups of your own (`unique`), and never stop it."""
-    with ApacheNamesrv(peers, tmp_path_factory.mktemp("namesrv")) as server:
+    with ApacheNamesrv(peers, tmp_path_factory.mktemp("namesrv"), props=TLS) as server:
         home = tmp_path_factory.mktemp("broker")
-        with ApacheBroker(peers, home, server.address) as broker:
+        with ApacheBroker(peers, home, server.address, config=QUICK, props=TLS) as broker:
             yield ApacheCluster(server, broker)
 
 

@@ -77,6 +77,8 @@ def _is_free(port: int) -> bool:
 def java(build: Build, home: Path, flags: Sequence[str], props: Mapping[str, str], main: Sequence[str]) -> list[str]:
     """The command line of one peer, which writes nothing outside `home`."""
     own = {
+        # With an IPv6 address first, the client makes unique keys of 56 digits instead of the usual 32.
+        "java.net.preferIPv4Stack": "true",
         "user.home": home,
         "java.io.tmpdir": home / "tmp",
         "rocketmq.home.dir": home,

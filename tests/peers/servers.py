@@ -9,6 +9,9 @@ from tests.peers.build import Build
 from tests.peers.jvm import Server, free_port, java, listening, until, write_logback
 
 MAIN = "ariane.peers.Server"
+# A server that may speak TLS makes itself a certificate first, two seconds long; pass `props=TLS` where it is wanted.
+PLAIN = {"tls.server.mode": "disabled"}
+TLS = {"tls.server.mode": "permissive"}
 
 
 class _Running:
@@ -56,7 +59,7 @@ class ApacheNamesrv(_Running):
         settings = {"listenPort": self.port, "kvConfigPath": home / "kvConfig.json", **(config or {})}
         _write_properties(home / "namesrv.conf", settings)
         main = [MAIN, "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(home / "namesrv.conf")]
-        self.server = Server("namesrv", home, java(build, home, ["-Xms64m", "-Xmx192m"], props or {}, main))
+        self.server = Server("namesrv", home, java(build, home, ["-Xms64m", "-Xmx192m"], props or PLAIN, main))
         self.server.await_line("boot success")
         until(lambda: listening(self.port), 20, "the name server's port")
 
@@ -80,7 +83,7 @@ class ApacheBroker(_Running):
         props: Mapping[str, str] | None = None,
         files: Mapping[str, str] | None = None,
     ) -> None:
-        self._build, self.home, self._props = build, home, dict(props or {})
+        self._build, self.home, self._props = build, home, dict(props or PLAIN)
         self.store = store or home / "store"
         self.port = port or free_port(-2, 1)
         self.address = f"127.0.0.1:{self.port}"

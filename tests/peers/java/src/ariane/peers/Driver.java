@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import org.apache.rocketmq.client.ClientConfig;
 
 /** Reads one JSON request a line from stdin, runs each on its own thread, and answers on stdout; ends with stdin. */
 public final class Driver {
@@ -28,6 +29,7 @@ public final class Driver {
         new Admins(handles).register(ops);
         new AdminTool.Runner().register(ops);
         ops.put("invoke", new Invoke(handles)::run);
+        ops.put("client.refresh", args -> Options.refresh(handles.get(args, ClientConfig.class)));
         ops.put("close", args -> handles.close(args.getString("handle")));
         ops.put("handles", args -> handles.names());
         ops.put("ops", args -> ops.keySet());

@@ -8,6 +8,8 @@ import java.util.Map;
 import org.apache.rocketmq.acl.common.AclClientRPCHook;
 import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.ClientConfig;
+import org.apache.rocketmq.client.impl.MQClientManager;
+import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.remoting.RPCHook;
 
 /** Client options: the request's "options" object names setters of Apache's own client classes. */
@@ -19,10 +21,22 @@ final class Options {
         client.setNamesrvAddr(args.getString("namesrv"));
         // Clients of one instance name share connections and name servers, across tests and JVMs too: keep them apart.
         client.setInstanceName(args.getString("handle") + "-" + ProcessHandle.current().pid());
+        // Routes and heartbeats each second, not each half minute, unless the test says otherwise.
+        client.setPollNameServerInterval(1000);
+        client.setHeartbeatBrokerInterval(1000);
         JSONObject options = args.getJSONObject("options");
         if (options != null) {
             options.forEach((name, value) -> set(client, name, value));
         }
+    }
+
+    /** Heartbeat, routes and rebalance now. */
+    static Object refresh(ClientConfig client) {
+        MQClientInstance instance = MQClientManager.getInstance().getOrCreateMQClientInstance(client);
+        instance.updateTopicRouteInfoFromNameServer();
+        instance.sendHeartbeatToAllBrokerWithLock();
+        instance.doRebalance();
+        return null;
     }
 
     /** The signing hook when the request carries keys, else null. */
