@@ -1,0 +1,32 @@
+"""The command line: `ariane`, and `mqnamesrv` and `mqbroker` with the flags of Apache's scripts.
+
+It needs more than the client does, so the entry points say what to install when that is missing.
+"""
+
+import sys
+
+
+def main() -> None:
+    """`ariane`."""
+    _app("ariane")
+
+
+def mqnamesrv() -> None:
+    """`mqnamesrv`: the name server, with Apache's flags."""
+    _app("mqnamesrv", "namesrv")
+
+
+def mqbroker() -> None:
+    """`mqbroker`: the broker, with Apache's flags."""
+    _app("mqbroker", "broker")
+
+
+def _app(name: str, *command: str) -> None:
+    try:
+        from ariane.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name and error.name.startswith("ariane"):
+            raise
+        sys.exit(f"{name}: {error.name} is not installed; the commands need: pip install 'ariane[broker]'")
+    sys.argv[1:1] = command
+    app(prog_name=name)

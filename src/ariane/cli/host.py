@@ -1,0 +1,55 @@
+"""What this machine is called and how others reach it."""
+
+import os
+import socket
+import struct
+from ipaddress import ip_address, ip_network
+
+from ariane.settings import Host
+
+_SIOCGIFADDR = 0x8915
+_DOCKER_BRIDGE = ip_network("172.17.0.0/16")
+
+
+def this_host() -> Host:
+    """The facts that a configuration's defaults are made of."""
+    return Host.of(os.environ, host_name=socket.gethostname(), address=own_address(), processors=os.cpu_count() or 1)
+
+
+def own_address() -> str:
+    """The first address of this machine that others could reach, or loopback."""
+    for address in _interface_addresses():
+        if not ip_address(address).is_loopback:
+            return address
+    return "127.0.0.1"
+
+
+def _interface_addresses() -> list[str]:
+    try:
+        import fcntl
+    except ImportError:
+        return socket.gethostbyname_ex(socket.gethostname())[2]
+    addresses: list[str] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name[:15].encode()))
+            except OSError:
+                continue  # an interface without an IPv4 address
+            addresses.append(socket.inet_ntoa(answer[20:24]))
+    return addresses
+
+
+def reach_warning(address: str, option: str) -> str | None:
+    """What to tell the user when clients elsewhere cannot reach the advertised address."""
+    try:
+        ip = ip_address(address.strip("[]"))
+    except ValueError:
+        return None  # a name: whether it resolves elsewhere cannot be known here
+    if ip.is_loopback:
+        return f"{address} is reachable from this machine only; say another with {option}"
+    if ip.is_unspecified or ip.is_link_local or ip.is_multicast:
+        return f"{address} is not an address that clients can connect to; say another with {option}"
+    if ip in _DOCKER_BRIDGE:
+        return f"{address} looks like a container's own address; clients outside need the host's, given by {option}"
+    return None

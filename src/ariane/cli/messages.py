@@ -1,0 +1,70 @@
+"""`ariane send` and `ariane tail`: a message in, messages out, from the shell."""
+
+import asyncio
+import sys
+from typing import Annotated
+
+import typer
+
+from ariane import aio
+from ariane.cli.screen import console
+from ariane.cli.serve import run, until_stopped
+from ariane.message import Message, ReceivedMessage
+
+NameServers = Annotated[
+    str, typer.Option("-n", "--namesrv", envvar="NAMESRV_ADDR", help="name servers: host:port;host:port")
+]
+DEFAULT_NAMESRV = "127.0.0.1:9876"
+
+
+def send(
+    topic: Annotated[str, typer.Argument(help="topic to send to")],
+    body: Annotated[str, typer.Argument(help="the message; - reads it from standard input")],
+    namesrv: NameServers = DEFAULT_NAMESRV,
+    tags: Annotated[str | None, typer.Option(help="its tag")] = None,
+    keys: Annotated[str | None, typer.Option(help="its keys, separated by blanks")] = None,
+) -> None:
+    """Send one message."""
+    content = sys.stdin.buffer.read() if body == "-" else body.encode()
+    run(_send(Message(topic, content, tags=tags, keys=keys), namesrv))
+
+
+async def _send(message: Message, namesrv: str) -> None:
+    async with aio.Producer(group="ariane-cli", namesrv=namesrv) as producer:
+        sent = await producer.send(message)
+    queue = sent.queue
+    console.print(
+        f"{sent.status.name} {sent.message_id} {queue.broker_name} queue {queue.queue_id} at {sent.queue_offset}"
+    )
+
+
+def tail(
+    topic: Annotated[str, typer.Argument(help="topic to read")],
+    namesrv: NameServers = DEFAULT_NAMESRV,
+    expression: Annotated[str, typer.Option("-e", help="tags: A || B")] = "*",
+    group: Annotated[str, typer.Option(help="consumer group")] = "ariane-tail",
+    count: Annotated[int | None, typer.Option(help="stop after so many messages")] = None,
+) -> None:
+    """Print the messages of a topic as they come; what is already there comes first."""
+    run(_tail(topic, namesrv, expression, group, count))
+
+
+async def _tail(topic: str, namesrv: str, expression: str, group: str, count: int | None) -> None:
+    done = asyncio.Event()
+    seen = 0
+
+    async def show(message: ReceivedMessage) -> None:
+        nonlocal seen
+        seen += 1
+        if count is None or seen <= count:
+            print(f"{message.message_id} {message.tags or '-'} {message.body.decode(errors='replace')}", flush=True)
+        if seen == count:
+            done.set()
+
+    async with aio.PushConsumer(group, show, namesrv=namesrv, consume_from="first") as consumer:
+        await consumer.subscribe(topic, expression)
+        stopped = asyncio.ensure_future(until_stopped())
+        finished = asyncio.ensure_future(done.wait())
+        await asyncio.wait({stopped, finished}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        finished.cancel()

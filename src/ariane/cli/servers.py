@@ -1,0 +1,151 @@
+"""`ariane up`, `ariane namesrv` and `ariane broker`: the servers, run until a signal stops them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ariane.broker import Broker, BrokerOptions
+from ariane.cli.first_message import show_first_message
+from ariane.cli.host import reach_warning, this_host
+from ariane.cli.screen import console, introduce, print_properties
+from ariane.cli.serve import listen, run, until_stopped
+from ariane.env import Env
+from ariane.namesrv import NameServer, NamesrvOptions
+
+SMALL_FILES = {  # a laptop must not lose gigabytes to files made ahead
+    "mappedFileSizeCommitLog": 64 * 1024 * 1024,
+    "maxHashSlotNum": 50_000,
+    "maxIndexNum": 200_000,
+}
+
+ConfigFile = Annotated[
+    Path | None, typer.Option("-c", "--config", help="a RocketMQ properties file", exists=True, dir_okay=False)
+]
+PrintConfig = Annotated[bool, typer.Option("-p", help="print the configuration and exit")]
+
+
+def up(
+    store: Annotated[Path, typer.Option(help="folder of the messages")] = Path("store"),
+    host: Annotated[str, typer.Option(help="address to listen on and to tell clients")] = "127.0.0.1",
+    namesrv_port: Annotated[int, typer.Option(help="port of the name server")] = 9876,
+    broker_port: Annotated[int, typer.Option(help="port of the broker")] = 10911,
+    first_message: Annotated[bool, typer.Option(help="send and consume one message to show that it works")] = True,
+) -> None:
+    """Run a whole cluster in this process: name server and broker, messages in a folder."""
+    run(_up(store.resolve(), host, namesrv_port, broker_port, first_message))
+
+
+async def _up(store: Path, host: str, namesrv_port: int, broker_port: int, first_message: bool) -> None:
+    env = Env()
+    name_server = NameServer(_embedded_namesrv(store, host, namesrv_port), env)
+    await listen(name_server, namesrv_port, "--namesrv-port")
+    address = f"{host}:{name_server.port}"
+    broker = Broker(_embedded_broker(store, host, broker_port, address), env)
+    try:
+        await listen(broker, broker_port, "--broker-port")
+        _introduce_up(store, address, broker)
+        await until_stopped((lambda: show_first_message(address)) if first_message else None)
+        console.print("Stopping ...")
+        await broker.stop()
+    finally:
+        await name_server.stop()
+    console.print("Stopped; every message is on the disk.")
+
+
+def _embedded_namesrv(store: Path, host: str, port: int) -> NamesrvOptions:
+    changes = {"listenPort": port, "bindAddress": host, "kvConfigPath": str(store / "namesrv" / "kvConfig.json")}
+    return NamesrvOptions.load(host=this_host()).replaced(changes)
+
+
+def _embedded_broker(store: Path, host: str, port: int, namesrv: str) -> BrokerOptions:
+    changes = {
+        "brokerName": "broker-a",
+        "listenPort": port,
+        "bindAddress": host,
+        "brokerIP1": host,
+        "brokerIP2": host,
+        "namesrvAddr": namesrv,
+        "storePathRootDir": str(store),
+        "enablePropertyFilter": True,
+    }
+    return BrokerOptions.load(host=this_host()).replaced(changes | SMALL_FILES)
+
+
+def _introduce_up(store: Path, namesrv: str, broker: Broker) -> None:
+    facts = [("name server", namesrv), ("broker", broker.address), ("store", str(store))]
+    warning = reach_warning(broker.address.rpartition(":")[0], "--host ADDRESS")
+    introduce("Cluster in one process", facts, [warning] if warning else [])
+    console.print("\nAnother terminal can try:")
+    console.print(f"  ariane send -n {namesrv} TopicTest 'hello'")
+    console.print(f"  ariane tail -n {namesrv} TopicTest")
+    console.print("Ctrl-C stops it.\n")
+
+
+def namesrv(
+    config: ConfigFile = None,
+    listen_port: Annotated[int | None, typer.Option(help="port to listen on, 9876 by default")] = None,
+    print_config: PrintConfig = False,
+) -> None:
+    """Run a name server."""
+    options = NamesrvOptions.load(_text(config), file=str(config or ""), host=this_host())
+    if listen_port is not None:
+        options = options.replaced({"listenPort": listen_port})
+    if print_config:
+        print_properties(options.printed())
+    else:
+        run(_namesrv(options))
+
+
+async def _namesrv(options: NamesrvOptions) -> None:
+    server = NameServer(options, Env())
+    await listen(server, options.listen_port, "--listen-port or listenPort in the configuration")
+    introduce("Name server", [("address", server.address), ("KV config", options.kv_config_path)], _ignored(options))
+    await until_stopped()
+    await server.stop()
+
+
+def broker(
+    config: ConfigFile = None,
+    namesrv: Annotated[str | None, typer.Option("-n", "--namesrv", help="name servers: host:port;host:port")] = None,
+    print_config: PrintConfig = False,
+    print_important: Annotated[bool, typer.Option("-m", help="print the important part of it and exit")] = False,
+) -> None:
+    """Run a broker; without -n the name servers come from the configuration or from NAMESRV_ADDR."""
+    options = BrokerOptions.load(_text(config), file=str(config or ""), host=this_host())
+    if namesrv is not None:
+        options = options.replaced({"namesrvAddr": namesrv})
+    if print_config or print_important:
+        print_properties(options.printed(important_only=print_important))
+    else:
+        run(_broker(options))
+
+
+async def _broker(options: BrokerOptions) -> None:
+    server = Broker(options, Env())
+    await listen(server, options.listen_port, "listenPort in the configuration")
+    _introduce_broker(options, server)
+    await until_stopped()
+    console.print("Stopping ...")
+    await server.stop()
+
+
+def _introduce_broker(options: BrokerOptions, server: Broker) -> None:
+    facts = [
+        ("name", f"{options.broker_name} ({options.broker_role}) in {options.broker_cluster_name}"),
+        ("tells clients", server.address),
+        ("name servers", options.namesrv_addr or "none: clients will not find this broker"),
+        ("store", options.store_path_root_dir),
+        ("flush", options.flush_disk_type),
+    ]
+    warning = reach_warning(options.broker_ip1, "brokerIP1 in the configuration")
+    introduce("Broker", facts, [*_ignored(options), *([warning] if warning else [])])
+
+
+def _ignored(options: BrokerOptions | NamesrvOptions) -> list[str]:
+    names = options.ignored
+    return [f"these options mean nothing here and are ignored: {', '.join(names)}"] if names else []
+
+
+def _text(config: Path | None) -> str:
+    return config.read_text() if config else ""
