@@ -1,0 +1,21 @@
+"""Which messages a consumer gets: by tags, by an SQL92 expression, and what is remembered of the expressions.
+
+A filter is anything with the two questions of `MessageFilter`.
+"""
+
+from ariane.broker.filter.errors import FilterSyntaxError
+from ariane.broker.filter.interface import SQL92, TAG, MatchAll, MessageFilter, is_tag_type
+from ariane.broker.filter.sql92 import Sql92Filter
+from ariane.broker.filter.tags import TagFilter, split_tags
+
+__all__ = [
+    "SQL92",
+    "TAG",
+    "FilterSyntaxError",
+    "MatchAll",
+    "MessageFilter",
+    "Sql92Filter",
+    "TagFilter",
+    "is_tag_type",
+    "split_tags",
+]

@@ -1,0 +1,17 @@
+"""What can be wrong with a filter expression."""
+
+from __future__ import annotations
+
+
+class FilterSyntaxError(ValueError):
+    """An expression that cannot be compiled; its text serves as the remark of SUBSCRIPTION_PARSE_FAILED.
+
+    >>> str(FilterSyntaxError("Encountered 'AND'", 1, 5))
+    "Invalid filter expression: Encountered 'AND' at line 1, column 5"
+    """
+
+    def __init__(self, reason: str, line: int = 1, column: int = 1) -> None:
+        self.reason = reason
+        self.line = line
+        self.column = column
+        super().__init__(f"Invalid filter expression: {reason} at line {line}, column {column}")

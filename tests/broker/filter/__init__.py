@@ -1,0 +1,1 @@
+"""Filters, checked against the verdicts of Apache's own."""

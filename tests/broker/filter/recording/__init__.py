@@ -1,0 +1,1 @@
+"""How the verdicts of Apache's filter were recorded."""
