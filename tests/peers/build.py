@@ -19,6 +19,10 @@ class PeersMissing(Exception):
     """The machine cannot run Apache's peers; the message says what it lacks."""
 
 
+class BuildFailed(Exception):
+    """Maven or javac failed: no network, or an error in our own sources; never a reason to skip."""
+
+
 @dataclass(frozen=True)
 class Build:
     """Where the jars and our classes are."""
@@ -46,6 +50,9 @@ def _need_tools() -> None:
     for tool, package in {"java": "a JRE 17", "javac": "a JDK 17", "mvn": "Maven"}.items():
         if shutil.which(tool) is None:
             raise PeersMissing(f"Apache's peers need {package}: no `{tool}` on the PATH")
+    version = subprocess.run(["javac", "-version"], text=True, capture_output=True, check=True).stdout
+    if int(version.split()[1].split(".")[0]) < 17:
+        raise PeersMissing(f"Apache's peers need a JDK 17 or later: the PATH has {version.strip()}")
 
 
 def _sources() -> list[Path]:
@@ -93,4 +100,4 @@ def _copy_jars(jars: Path) -> None:
 def _run(command: list[str]) -> None:
     result = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if result.returncode != 0:
-        raise PeersMissing(f"`{command[0]}` failed with {result.returncode}:\n{result.stdout[-4000:]}")
+        raise BuildFailed(f"`{command[0]}` failed with {result.returncode}:\n{result.stdout[-4000:]}")

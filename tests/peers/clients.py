@@ -27,7 +27,7 @@ def unique(what: str) -> str:
     return f"{what}_{uuid.uuid4().hex[:12]}"
 
 
-def start_args(namesrv: str, group: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+def start_args(namesrv: str, group: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Splits keywords: `access_key, secret_key, namespace, trace, trace_topic`, and Apache's options in camel case."""
     own = {OWN_SETTINGS[name]: value for name, value in settings.items() if name in OWN_SETTINGS}
     options = {name: value for name, value in settings.items() if name not in OWN_SETTINGS}
@@ -47,7 +47,7 @@ class Handle:
     def __init__(self, driver: "Driver", kind: str, args: Mapping[str, Any]) -> None:
         self._driver = driver
         self.handle = driver.name(kind)
-        self.group: str | None = args.get("group")
+        self.group: str = args["group"]
         self.client_id: str = driver.call(f"{kind}.start", handle=self.handle, **args)
 
     def invoke(self, method: str, *params: Any, limit: float = 60) -> Any:
@@ -158,10 +158,14 @@ class Producer(Handle):
         prefix: str = "m",
         tags: str | None = None,
         key_prefix: str | None = None,
+        hash_keys: int = 0,
         window: int = 200,
         limit: float = 120,
     ) -> Burst:
-        """`count` messages with bodies `prefix-0....`, by `threads` threads; mode is sync, async or oneway."""
+        """`count` messages with bodies `prefix-0....`, by `threads` threads; mode is sync, async or oneway.
+
+        With `hash_keys=n` (sync only) message i goes to the queue of hash key i % n; `threads=1` keeps the order.
+        """
         result = self._call(
             "producer.burst",
             limit,
@@ -173,6 +177,7 @@ class Producer(Handle):
             prefix=prefix,
             tags=tags,
             keyPrefix=key_prefix,
+            hashKeys=hash_keys,
             window=window,
         )
         return Burst([SendResult.read(item) for item in result["sent"]], result["failed"])

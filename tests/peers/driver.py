@@ -97,8 +97,22 @@ class Driver:
         self, *args: str, limit: float = 60, access_key: str | None = None, secret_key: str | None = None
     ) -> str:
         """Runs `mqadmin ARGS` and returns what it printed; it has no other way to say that it failed."""
-        words = [str(arg) for arg in args]
-        return str(self.call("mqadmin", args=words, limit=limit, accessKey=access_key, secretKey=secret_key))
+        text, finished = self._mqadmin(args, limit, access_key, secret_key)
+        if not finished:
+            raise TimeoutError(f"mqadmin {' '.join(args)} went on for {limit:g} s and printed:\n{text}")
+        return text
+
+    def mqadmin_for(self, seconds: float, *args: str) -> str:
+        """What `mqadmin ARGS` prints within this time, for subcommands that repeat themselves for ever."""
+        return self._mqadmin(args, seconds, None, None)[0]
+
+    def _mqadmin(
+        self, args: Sequence[str], seconds: float, access_key: str | None, secret_key: str | None
+    ) -> tuple[str, bool]:
+        keys = {"accessKey": access_key, "secretKey": secret_key}
+        # Calls queue up in the JVM, one mqadmin at a time: its own limit counts from its turn.
+        done = self.call("mqadmin", args=[*args], timeout=int(seconds * 1000), limit=10 * seconds + MARGIN, **keys)
+        return str(done["text"]), bool(done["finished"])
 
     def producer(self, namesrv: str, group: str | None = None, **settings: Any) -> Producer:
         """A started producer; `settings` are those of `clients.start_args`, e.g. `trace=True, sendMsgTimeout=500`."""
@@ -144,7 +158,7 @@ class Driver:
 
     def admin(self, namesrv: str, *, timeout: float = 10, **settings: Any) -> Admin:
         """A started DefaultMQAdminExt; all its methods are there through `invoke`."""
-        return Admin(self, "admin", {**start_args(namesrv, None, settings), "timeout": int(timeout * 1000)})
+        return Admin(self, "admin", {**start_args(namesrv, "", settings), "timeout": int(timeout * 1000)})
 
     def close(self) -> None:
         """Ends the JVM."""

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.peers import ApacheBroker, ApacheNamesrv, Build, Driver, PeersMissing, build
-from tests.peers.servers import TLS
+from tests.peers.jvm import Server
+from tests.peers.servers import TLS, mqadmin_process
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +52,12 @@ def _driver(peers: Build, folders: pytest.TempPathFactory, props: dict[str, str]
 
 
 # Retries and delays after a second at every level, transactions checked each second: tests do not wait minutes.
-QUICK = {"messageDelayLevel": " ".join(["1s"] * 18), "transactionCheckInterval": 1000, "transactionTimeOut": 1000}
+QUICK = {
+    "messageDelayLevel": " ".join(["1s"] * 18),
+    "transactionCheckInterval": 1000,
+    "transactionTimeOut": 1000,
+    "traceTopicEnable": "true",
+}
 
 
 @dataclass(frozen=True)
@@ -113,8 +119,23 @@ def java_with(peers: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield start
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says what was skipped, and why, so that nobody takes an unrun test for a passed one."""
+@pytest.fixture
+def mqadmin_alone(peers: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+    """Starts mqadmin as a process: `mqadmin_alone("startMonitoring", ...).await_line(...)`; killed at its end."""
+    with ExitStack() as stack:
+
+        def start(*args: str) -> Server:
+            process = mqadmin_process(peers, tmp_path_factory.mktemp("mqadmin"), *args)
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Says last what was skipped, and why, so that nobody takes an unrun test for a passed one."""
+    yield
     skipped = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", []))
     if skipped:
         terminalreporter.section("skipped, and why")

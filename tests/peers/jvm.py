@@ -122,9 +122,9 @@ class Server:
 
     def await_line(self, text: str, timeout: float = 60) -> None:
         """Waits until the server has printed `text`; fails at once, with what it printed, when it dies instead."""
-        until(lambda: text in self._printed() or not self.running, timeout, f"{self.name} to say {text!r}")
-        if text not in self._printed():
-            raise RuntimeError(f"{self.name} ended with {self._process.returncode}:\n{self._printed()[-3000:]}")
+        until(lambda: text in self.printed() or not self.running, timeout, f"{self.name} to say {text!r}")
+        if text not in self.printed():
+            raise RuntimeError(f"{self.name} ended with {self._process.returncode}:\n{self.printed()[-3000:]}")
 
     def stop(self, timeout: float = 40) -> None:
         """A clean stop: SIGTERM, so that its shutdown hook flushes and unregisters."""
@@ -148,5 +148,6 @@ class Server:
         if self._process.stdin is not None:
             self._process.stdin.close()
 
-    def _printed(self) -> str:
+    def printed(self) -> str:
+        """Its stdout and stderr so far."""
         return self.console.read_text(errors="replace")

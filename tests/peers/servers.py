@@ -110,6 +110,13 @@ class ApacheBroker(_Running):
         self.server.await_line("boot success", timeout=90)
 
 
+def mqadmin_process(build: Build, home: Path, *args: str) -> Server:
+    """mqadmin as a process of its own, e.g. `startMonitoring`, which lives until it is killed; see its `console`."""
+    write_logback(home, "tools")
+    main = [MAIN, "org.apache.rocketmq.tools.command.MQAdminStartup", *args]
+    return Server("mqadmin", home, java(build, home, ["-Xmx192m"], {}, main))
+
+
 def _broker_config(port: int, namesrv: str, store: Path, changes: Mapping[str, object]) -> dict[str, object]:
     return {
         "brokerClusterName": "DefaultCluster",

@@ -1,12 +1,14 @@
 """The harness by itself: Apache's client and tools against Apache's own servers."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from tests.peers import ApacheBroker, Driver, PeerError, Queue, aio, answer, echo, outgoing, unique
-from tests.peers.clients import Producer
+from tests.peers import ApacheBroker, Driver, PeerError, Queue, aio, answer, echo, outgoing, unique, until
+from tests.peers.clients import Producer, PushConsumer
 from tests.peers.fixtures import ApacheCluster
+from tests.peers.jvm import Server
 
 FIRST = "CONSUME_FROM_FIRST_OFFSET"
 
@@ -205,6 +207,45 @@ def test_mqadmin_prints_and_survives_bad_options(java: Driver, namesrv: str, apa
     topic = unique("topic")
     assert "success" in java.mqadmin("updateTopic", "-n", namesrv, "-c", apache_cluster.broker.cluster, "-t", topic)
     assert topic in java.mqadmin("topicList", "-n", namesrv)
+
+
+def test_endless_mqadmin_is_cut_off(java: Driver, namesrv: str, mqadmin_alone: Callable[..., Server]) -> None:
+    words = ("clusterList", "-n", namesrv, "-i", "1")
+    assert "#Cluster Name" in java.mqadmin_for(2, *words)
+    with pytest.raises(TimeoutError):
+        java.mqadmin(*words, limit=1)
+    assert "#Cluster Name" in java.mqadmin("clusterList", "-n", namesrv)
+    mqadmin_alone(*words).await_line("#Cluster Name")
+
+
+def test_two_consumers_share_the_queues_and_broadcast_does_not(java: Driver, namesrv: str, producer: Producer) -> None:
+    topic, group = unique("topic"), unique("group")
+    producer.send(topic, "create it")
+    with java.push_consumer(namesrv, topic, group) as one, java.push_consumer(namesrv, topic, group) as other:
+        until(lambda: len(_of(topic, one)) == len(_of(topic, other)) == 2, 20, "an even share")
+        assert not set(_of(topic, one)) & set(_of(topic, other))
+    options: dict[str, Any] = {"messageModel": "BROADCASTING", "consumeFromWhere": FIRST}
+    circle = "org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle"
+    group = unique("group")
+    with (
+        java.push_consumer(namesrv, topic, group, **options) as one,
+        java.push_consumer(namesrv, topic, group, allocateMessageQueueStrategy=circle, **options) as other,
+    ):
+        producer.send(topic, "to all")
+        for consumer in (one, other):
+            assert {message.body for message in consumer.await_messages(2)} == {b"create it", b"to all"}
+
+
+def _of(topic: str, consumer: PushConsumer) -> list[Queue]:
+    return [queue for queue in consumer.queues() if queue.topic == topic]
+
+
+def test_a_traced_send_can_be_traced(java: Driver, namesrv: str) -> None:
+    topic = unique("topic")
+    with java.producer(namesrv, trace=True) as producer:
+        sent = producer.send(topic, "traced")
+        words = ("queryMsgTraceById", "-n", namesrv, "-i", sent.msg_id)
+        until(lambda: producer.group in java.mqadmin(*words), 30, "the trace")
 
 
 def test_binary_headers_speak_to_the_same_broker(java_binary: Driver, namesrv: str) -> None:

@@ -61,7 +61,7 @@ final class AdminTool extends MQAdminStartup {
             ops.put("mqadmin", this::run);
         }
 
-        private synchronized Object run(JSONObject args) throws IOException {
+        private synchronized Object run(JSONObject args) throws IOException, InterruptedException {
             String[] words = args.getJSONArray("args").toArray(new String[0]);
             Path keys = Path.of(System.getProperty(MixAll.ROCKETMQ_HOME_PROPERTY), "conf", "tools.yml");
             if (args.containsKey("accessKey")) {
@@ -69,27 +69,33 @@ final class AdminTool extends MQAdminStartup {
                     + args.getString("secretKey") + "\"\n");
             }
             try {
-                return capture(words);
+                return capture(words, args.getLongValue("timeout"));
             } finally {
                 Files.deleteIfExists(keys);
                 System.clearProperty(MixAll.NAMESRV_ADDR_PROPERTY);
             }
         }
 
-        private static String capture(String[] words) {
+        /** What was printed within the time; some subcommands never end by themselves. */
+        private static Object capture(String[] words, long timeout) throws InterruptedException {
             ByteArrayOutputStream caught = new ByteArrayOutputStream();
             PrintStream out = System.out;
             PrintStream err = System.err;
             PrintStream text = new PrintStream(caught, true, StandardCharsets.UTF_8);
+            Thread tool = new Thread(() -> call(words), "mqadmin");
+            tool.setDaemon(true);
             System.setOut(text);
             System.setErr(text);
             try {
-                call(words);
+                tool.start();
+                tool.join(timeout);
             } finally {
                 System.setOut(out);
                 System.setErr(err);
             }
-            return caught.toString(StandardCharsets.UTF_8);
+            boolean finished = !tool.isAlive();
+            tool.interrupt();
+            return Map.of("text", caught.toString(StandardCharsets.UTF_8), "finished", finished);
         }
     }
 }

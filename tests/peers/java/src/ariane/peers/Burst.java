@@ -28,6 +28,7 @@ final class Burst {
     private final String mode;
     private final String tags;
     private final String keyPrefix;
+    private final int hashKeys;
     private final int count;
     private final int size;
     private final int threadCount;
@@ -45,6 +46,7 @@ final class Burst {
         mode = args.getString("mode");
         tags = args.getString("tags");
         keyPrefix = args.getString("keyPrefix");
+        hashKeys = args.getIntValue("hashKeys");
         count = args.getIntValue("count");
         size = args.getIntValue("size");
         threadCount = args.getIntValue("threads");
@@ -87,11 +89,15 @@ final class Burst {
 
     private void send(int i, Message message) throws Exception {
         switch (mode) {
-            case "sync" -> succeed(i, producer.send(message));
+            case "sync" -> succeed(i, hashKeys > 0 ? sendByHash(i, message) : producer.send(message));
             case "oneway" -> producer.sendOneway(message);
             case "async" -> sendAsync(i, message);
             default -> throw new IllegalArgumentException("no such mode: " + mode);
         }
+    }
+
+    private SendResult sendByHash(int i, Message message) throws Exception {
+        return producer.send(message, Sends.BY_HASH, String.valueOf(i % hashKeys));
     }
 
     private void sendAsync(int i, Message message) throws Exception {

@@ -1,6 +1,7 @@
 package ariane.peers;
 
 import com.alibaba.fastjson.JSONObject;
+import java.nio.charset.StandardCharsets;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
@@ -8,7 +9,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.common.message.MessageExt;
 
 /**
- * What a listener answers. Fields, all optional: "fail" (this many first deliveries of each message fail), "result" (the
+ * What a listener answers. Fields, all optional: "fail" (this many first deliveries of each message fail),
+ * "failPrefix" (but only of messages whose body begins so), "result" (the
  * answer once they are over, default SUCCESS), "failure" (what failing means, default RECONSUME_LATER or
  * SUSPEND_CURRENT_QUEUE_A_MOMENT; THROW and NULL too), "hold" (block until released), "delayLevel", "suspendMillis",
  * "ackIndex" and "reply" (base64 body or "echo", sent by the producer named in "replyBy").
@@ -27,10 +29,14 @@ final class Script {
     String verdict(MessageExt message, String success, String failure) throws InterruptedException {
         released.await();
         int delivery = deliveries.computeIfAbsent(message.getMsgId(), id -> new AtomicInteger()).incrementAndGet();
-        if (delivery <= fields.getIntValue("fail")) {
+        if (delivery <= fields.getIntValue("fail") && concerns(message)) {
             return text("failure", failure);
         }
         return text("result", success);
+    }
+
+    private boolean concerns(MessageExt message) {
+        return new String(message.getBody(), StandardCharsets.UTF_8).startsWith(text("failPrefix", ""));
     }
 
     void release() {

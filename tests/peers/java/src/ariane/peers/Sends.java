@@ -15,7 +15,7 @@ import org.apache.rocketmq.common.message.Message;
 
 /** Every way Apache's producer can send: sync, async, one-way, batch, to a queue, by hash key, request, burst. */
 final class Sends {
-    private static final MessageQueueSelector BY_HASH = new SelectMessageQueueByHash();
+    static final MessageQueueSelector BY_HASH = new SelectMessageQueueByHash();
     private final Handles handles;
     private final ExecutorService threads;
 
