@@ -1,0 +1,102 @@
+"""The two brokers under test, started as their users start them: Apache's 4.9.7 and ours."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Protocol
+
+from tests.peers.build import Build
+from tests.peers.jvm import Server, free_port, java, listening, until, write_logback
+from tests.peers.servers import PLAIN, ApacheNamesrv
+
+APACHE_FLAGS = [  # as Apache's own start script sets them
+    "-server", "-Xms4g", "-Xmx4g", "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m", "-XX:G1ReservePercent=25",
+    "-XX:InitiatingHeapOccupancyPercent=30", "-XX:+AlwaysPreTouch", "-XX:MaxDirectMemorySize=15g",
+    "-XX:-TieredCompilation", "-XX:+TieredCompilation", "-XX:-UseSerialGC", "-XX:TieredStopAtLevel=4",
+]  # fmt: skip
+
+
+class UnderTest(Protocol):
+    """A broker with its name server."""
+
+    name: str
+    namesrv: str
+    pid: int
+    seconds_to_ready: float
+
+    def stop(self) -> None: ...
+
+
+def settings(port: int, namesrv: str, store: Path, flush: str) -> str:
+    """One configuration file that both brokers read."""
+    values = {
+        "brokerClusterName": "DefaultCluster",
+        "brokerName": "bench",
+        "brokerIP1": "127.0.0.1",
+        "listenPort": port,
+        "namesrvAddr": namesrv,
+        "storePathRootDir": store,
+        "storePathCommitLog": store / "commitlog",
+        "flushDiskType": flush,
+        "defaultTopicQueueNums": 8,
+        "diskMaxUsedSpaceRatio": 95,
+        "waitTimeMillsInSendQueue": 20000,
+        "osPageCacheBusyTimeOutMills": 20000,
+    }
+    return "".join(f"{name}={value}\n" for name, value in values.items())
+
+
+class Apache:
+    """Apache's broker with the heap and collector of its start script."""
+
+    name = "apache"
+
+    def __init__(self, build: Build, home: Path, flush: str) -> None:
+        self._names = ApacheNamesrv(build, home / "namesrv")
+        self.namesrv = self._names.address
+        port = free_port(-2, 1)
+        broker = home / "broker"
+        write_logback(broker, "broker")
+        (broker / "broker.conf").write_text(settings(port, self.namesrv, broker / "store", flush))
+        main = ["ariane.peers.Server", "org.apache.rocketmq.broker.BrokerStartup", "-c", str(broker / "broker.conf")]
+        started = time.monotonic()
+        self._server = Server("broker", broker, java(build, broker, APACHE_FLAGS, PLAIN, main))
+        self._server.await_line("boot success", timeout=120)
+        self.seconds_to_ready = time.monotonic() - started
+        self.pid = self._server.pid
+
+    def stop(self) -> None:
+        self._server.kill()
+        self._names.kill()
+
+
+class Ariane:
+    """Our broker and name server as two processes, so that the broker's cost stands alone."""
+
+    name = "ariane"
+
+    def __init__(self, home: Path, flush: str) -> None:
+        home.mkdir(parents=True)
+        names_port, port = free_port(), free_port(-2, 1)
+        self.namesrv = f"127.0.0.1:{names_port}"
+        (home / "broker.conf").write_text(settings(port, self.namesrv, home / "store", flush))
+        self._names = _start(home, "namesrv", ["--listen-port", str(names_port)])
+        until(lambda: listening(names_port), 30, "our name server")
+        started = time.monotonic()
+        self._broker = _start(home, "broker", ["-c", str(home / "broker.conf")])
+        until(lambda: listening(port), 60, "our broker")
+        self.seconds_to_ready = time.monotonic() - started
+        self.pid = self._broker.pid
+
+    def stop(self) -> None:
+        for process in (self._broker, self._names):
+            process.terminate()
+        for process in (self._broker, self._names):
+            process.wait(60)
+
+
+def _start(home: Path, what: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    command = [str(Path(sys.executable).parent / "ariane"), what, *arguments]
+    with (home / f"{what}.log").open("wb") as log:
+        return subprocess.Popen(command, cwd=home, stdout=log, stderr=subprocess.STDOUT)

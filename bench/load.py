@@ -1,0 +1,48 @@
+"""Apache's Java client as the source of load: one warm process that runs a case a line."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.peers.build import Build
+from tests.peers.jvm import EXPORTS, OPENS
+
+SOURCE = Path(__file__).parent / "java" / "Load.java"
+
+
+class Load:
+    """The load process; `run` gives what it measured."""
+
+    def __init__(self, build: Build, home: Path) -> None:
+        classes = home / "classes"
+        classes.mkdir(parents=True)
+        subprocess.run(["javac", "--release", "17", "-cp", build.classpath, "-d", classes, SOURCE], check=True)
+        flags = ["-Xmx1g", f"-Duser.home={home}", "-Drocketmq.client.logUseSlf4j=false"]
+        flags += [f"-Drocketmq.client.logRoot={home}", "-Djava.net.preferIPv4Stack=true"]
+        command = ["java", *flags, *OPENS, *EXPORTS, "-cp", f"{classes}:{build.classpath}", "Load"]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def run(self, case: str, **arguments: object) -> dict[str, Any]:
+        """Run one case to its end; raises what the client said went wrong."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        words = [case, *(f"{name}={value}" for name, value in arguments.items())]
+        self._process.stdin.write(" ".join(words) + "\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                result: dict[str, Any] = json.loads(line)
+                if "error" in result:
+                    raise RuntimeError(f"{case}: {result['error']}")
+                return result
+        raise RuntimeError(f"the load process ended during {case}")
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
