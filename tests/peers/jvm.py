@@ -121,8 +121,12 @@ class Server:
         return self._process.poll() is None
 
     def await_line(self, text: str, timeout: float = 60) -> None:
-        """Waits until the server has printed `text`; fails at once, with what it printed, when it dies instead."""
-        until(lambda: text in self.printed() or not self.running, timeout, f"{self.name} to say {text!r}")
+        """Waits until the server has printed `text`; fails with all it printed if it dies; kills it if it is late."""
+        try:
+            until(lambda: text in self.printed() or not self.running, timeout, f"{self.name} to say {text!r}")
+        except TimeoutError:
+            self.kill()
+            raise
         if text not in self.printed():
             raise RuntimeError(f"{self.name} ended with {self._process.returncode}:\n{self.printed()[-3000:]}")
 
