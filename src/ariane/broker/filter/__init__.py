@@ -3,18 +3,26 @@
 A filter is anything with the two questions of `MessageFilter`.
 """
 
+from ariane.broker.filter.bloom import Bloom
 from ariane.broker.filter.errors import FilterSyntaxError
 from ariane.broker.filter.interface import SQL92, TAG, MatchAll, MessageFilter, is_tag_type
+from ariane.broker.filter.registry import ConsumerFilters, FilterData, Subscription
+from ariane.broker.filter.retry import RetryFilter
 from ariane.broker.filter.sql92 import Sql92Filter
 from ariane.broker.filter.tags import TagFilter, split_tags
 
 __all__ = [
     "SQL92",
     "TAG",
+    "Bloom",
+    "ConsumerFilters",
+    "FilterData",
     "FilterSyntaxError",
     "MatchAll",
     "MessageFilter",
+    "RetryFilter",
     "Sql92Filter",
+    "Subscription",
     "TagFilter",
     "is_tag_type",
     "split_tags",

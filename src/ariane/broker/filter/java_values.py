@@ -11,6 +11,8 @@ import re
 
 INTEGER_MIN, INTEGER_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+# Java takes digits of all scripts, but one 16-bit unit at a time.
+LAST_PLAIN_CHARACTER = "\uffff"
 WHOLE = re.compile(r"[+-]?\d+")
 JAVA_BLANKS = "".join(map(chr, range(0x21)))
 DOUBLE = re.compile(
@@ -34,8 +36,11 @@ def long_of(text: str) -> int:
 
 
 def _whole(text: str, low: int, high: int) -> int:
-    # Longer texts are out of range unless they are zeros; int() of a huge text would be slow and is limited.
-    if len(text) > 4000 or not WHOLE.fullmatch(text) or not low <= (number := int(text)) <= high:
+    # A longer text is out of range unless it is zeros, and int() refuses to read a huge one.
+    if len(text) > 4000 or not WHOLE.fullmatch(text) or max(text) > LAST_PLAIN_CHARACTER:
+        raise NotConvertible(f'For input string: "{text}"')
+    number = int(text)
+    if not low <= number <= high:
         raise NotConvertible(f'For input string: "{text}"')
     return number
 
