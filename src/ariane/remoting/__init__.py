@@ -8,6 +8,7 @@ from ariane.remoting.client import Client
 from ariane.remoting.connection import Connection
 from ariane.remoting.endpoint import Handler, RpcHook
 from ariane.remoting.server import Server
+from ariane.remoting.sockets import SocketOptions
 from ariane.remoting.tls import TlsClient, TlsMode, TlsServer
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Handler",
     "RpcHook",
     "Server",
+    "SocketOptions",
     "TlsClient",
     "TlsMode",
     "TlsServer",

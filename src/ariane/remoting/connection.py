@@ -17,8 +17,6 @@ from ariane.remoting.endpoint import Endpoint, log
 from ariane.remoting.tls import TlsLayer, TlsServer, is_client_hello
 from ariane.remoting.waiters import Waiters
 
-HIGH_WATER = 1 << 20  # bytes a peer may leave unread before we stop working for it
-LOW_WATER = 1 << 18
 JOIN_BELOW = 1 << 16  # up to here one joined write is quicker than a vector of buffers
 MAX_RUNNING = 8192  # requests of one connection that may run at the same time
 
@@ -49,6 +47,7 @@ class Connection:
         self._waiters = Waiters(endpoint.clock, "")
         self._out: list[bytes | memoryview] = []
         self._out_size = 0
+        self._limit = endpoint.sockets.limit
         self._reading = False
         self._flush_due = False
         self._congested = False
@@ -68,7 +67,7 @@ class Connection:
         self.local = format_address(*socket_address(transport.get_extra_info("sockname")))
         self.address = self.address or self.peer
         self._waiters = Waiters(self._clock, self.address)
-        transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
+        self._endpoint.sockets.apply(transport)
         self.is_open = True
         self._endpoint.opened(self)
         if self._tls is not None:
@@ -210,7 +209,7 @@ class Connection:
                     if not backlog:
                         break
                 self._handle(backlog.popleft())
-                if self._out_size >= HIGH_WATER:
+                if self._out_size >= self._limit:
                     self._finish_read()
         except ProtocolError as error:
             self._refuse(str(error))
@@ -247,8 +246,12 @@ class Connection:
         if isinstance(error, ResponseError):
             self.answer(request, request.reply(error.code, remark=error.remark))
             return
-        log.error("%s: request %d of %s failed", self._endpoint.name, request.code, self.peer, exc_info=error)
-        remark = f"{type(error).__name__}: {error}" if isinstance(error, ArianeError) else type(error).__name__
+        remark = type(error).__name__
+        if isinstance(error, ArianeError):  # says what is wrong; anything else is a fault of ours
+            remark = str(error)
+            log.warning("%s: request %d of %s failed: %s", self._endpoint.name, request.code, self.peer, error)
+        else:
+            log.error("%s: request %d of %s failed", self._endpoint.name, request.code, self.peer, exc_info=error)
         self.answer(request, request.reply(ResponseCode.SYSTEM_ERROR, remark=remark))
 
     def _refuse(self, reason: str) -> None:

@@ -10,6 +10,7 @@ from ariane.env import Clock
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.frame import MAX_FRAME
+from ariane.remoting.sockets import SocketOptions
 
 if TYPE_CHECKING:
     from ariane.remoting.connection import Connection
@@ -50,6 +51,7 @@ class Endpoint:
         after_read: Callable[[], None] | None = None,
         throttle: bool = False,
         max_frame: int = MAX_FRAME,
+        sockets: SocketOptions | None = None,
         name: str = "remoting",
     ) -> None:
         self.handlers = handlers
@@ -63,6 +65,7 @@ class Endpoint:
         self.throttle = throttle
         """Stop reading from a peer that does not read. Servers do; if clients did too, both might wait forever."""
         self.max_frame = max_frame
+        self.sockets = sockets or SocketOptions()
         self.name = name
         self.connections: set[Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()

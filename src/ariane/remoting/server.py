@@ -10,6 +10,7 @@ from ariane.protocol.frame import MAX_FRAME
 from ariane.remoting.address import format_address
 from ariane.remoting.connection import Connection
 from ariane.remoting.endpoint import Endpoint, Handler, Listener, RpcHook, sweep_idle
+from ariane.remoting.sockets import SocketOptions
 from ariane.remoting.tls import TlsMode, TlsServer
 
 PATIENCE = 3.0  # seconds that running handlers get when a server stops
@@ -34,7 +35,7 @@ class Server:
         on_close: Listener | None = None,
         after_read: Callable[[], None] | None = None,
         max_frame: int = MAX_FRAME,
-        backlog: int = 1024,
+        sockets: SocketOptions | None = None,
         name: str = "server",
     ) -> None:
         self._endpoint = Endpoint(
@@ -47,11 +48,11 @@ class Server:
             after_read=after_read,
             throttle=True,
             max_frame=max_frame,
+            sockets=sockets,
             name=name,
         )
         self._tls = tls or TlsServer(TlsMode.DISABLED)
         self._idle_timeout = idle_timeout
-        self._backlog = backlog
         self._listeners: list[asyncio.Server] = []
         self._sweeper: asyncio.Task[None] | None = None
         self.port = 0
@@ -67,7 +68,7 @@ class Server:
         loop = asyncio.get_running_loop()
         try:
             listener = await loop.create_server(
-                self._accept, host or None, port, backlog=self._backlog, reuse_address=True
+                self._accept, host or None, port, backlog=self._endpoint.sockets.backlog, reuse_address=True
             )
         except OSError as error:
             raise ListenFailed(f"cannot listen on {format_address(host or '*', port)}: {error}") from error

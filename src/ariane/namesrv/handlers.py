@@ -1,0 +1,222 @@
+"""What each request to the name server does."""
+
+from collections.abc import Callable
+from typing import Final
+
+from ariane.env import Clock
+from ariane.errors import ResponseError
+from ariane.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
+from ariane.namesrv.live_config import LiveConfig
+from ariane.namesrv.routes import UNIT, UNIT_SUB, Broker, Routes, is_usable_name
+from ariane.protocol.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfigTable, TopicList
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.headers import (
+    AddWritePermOfBrokerRequest,
+    AddWritePermOfBrokerResponse,
+    DeleteKVConfigRequest,
+    DeleteTopicFromNamesrvRequest,
+    GetKVConfigRequest,
+    GetKVConfigResponse,
+    GetKVListByNamespaceRequest,
+    GetRouteInfoRequest,
+    GetTopicsByClusterRequest,
+    PutKVConfigRequest,
+    QueryDataVersionRequest,
+    QueryDataVersionResponse,
+    RegisterBrokerRequest,
+    RegisterBrokerResponse,
+    UnregisterBrokerRequest,
+    WipeWritePermOfBrokerRequest,
+    WipeWritePermOfBrokerResponse,
+)
+from ariane.protocol.units import body_crc
+from ariane.remoting import Connection, Handler
+
+WITH_FILTER_SERVERS: Final = 37  # the version from which a registration wraps its topics (3.0.11)
+SEE_FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."  # Java clients look for it
+
+
+class Handlers:
+    """The requests of a name server over its tables."""
+
+    def __init__(self, routes: Routes, kv: KvConfig, config: LiveConfig, clock: Clock) -> None:
+        self._routes = routes
+        self._kv = kv
+        self._config = config
+        self._clock = clock
+        self._encoded: dict[str, bytes] = {}
+        self._encoded_at = (0, 0, False)
+
+    def table(self) -> dict[int, Handler]:
+        """Handlers by request code."""
+        return {
+            RequestCode.PUT_KV_CONFIG: self.put_kv,
+            RequestCode.GET_KV_CONFIG: self.get_kv,
+            RequestCode.DELETE_KV_CONFIG: self.delete_kv,
+            RequestCode.GET_KVLIST_BY_NAMESPACE: self.kv_namespace,
+            RequestCode.QUERY_DATA_VERSION: self.query_data_version,
+            RequestCode.REGISTER_BROKER: self.register,
+            RequestCode.UNREGISTER_BROKER: self.unregister,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster_info,
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.wipe_write_permission,
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: self.add_write_permission,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.topics,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: self.delete_topic,
+            RequestCode.GET_TOPICS_BY_CLUSTER: self.topics_of_cluster,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.system_topics,
+            RequestCode.GET_UNIT_TOPIC_LIST: self._flagged(lambda flag: bool(flag & UNIT)),
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._flagged(lambda flag: bool(flag & UNIT_SUB)),
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._flagged(
+                lambda flag: flag & (UNIT | UNIT_SUB) == UNIT_SUB
+            ),
+            RequestCode.UPDATE_NAMESRV_CONFIG: self.update_config,
+            RequestCode.GET_NAMESRV_CONFIG: self.get_config,
+        }
+
+    # Brokers.
+
+    def register(self, connection: Connection, request: Command) -> Command:
+        header = RegisterBrokerRequest.parse(request.fields)
+        if header.body_crc32 and header.body_crc32 != body_crc(request.body):
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+        broker = Broker(
+            header.cluster_name, header.broker_name, header.broker_id, header.broker_addr, header.ha_server_addr
+        )
+        _check_names(broker)
+        table, filters = _registration(request, header.compressed)
+        master = self._routes.register(broker, table, filters, self._clock.now_ms(), connection)
+        answer = RegisterBrokerResponse(master.ha_address, master.address) if master else RegisterBrokerResponse()
+        order = self._kv.namespace(ORDER_TOPIC_CONFIG)
+        return request.reply(0, answer.fields(), b"" if order is None else KVTable(order).encode())
+
+    def unregister(self, _: Connection, request: Command) -> Command:
+        header = UnregisterBrokerRequest.parse(request.fields)
+        self._routes.unregister(Broker(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr))
+        return request.reply()
+
+    def query_data_version(self, _: Connection, request: Command) -> Command:
+        """Brokers ask this before they send a long registration; for those that did not change it is the heartbeat."""
+        header = QueryDataVersionRequest.parse(request.fields)
+        known = self._routes.version(header.broker_addr)
+        changed = known is None or known != DataVersion.decode(request.body)
+        if not changed:
+            self._routes.touch(header.broker_addr, self._clock.now_ms())
+        return request.reply(0, QueryDataVersionResponse(changed).fields(), known.encode() if known else b"")
+
+    # Routes.
+
+    def route(self, _: Connection, request: Command) -> Command:
+        topic = GetRouteInfoRequest.parse(request.fields).topic
+        body = self._encoded_routes().get(topic) or self._encode_route(topic)
+        if body is None:
+            remark = f"No topic route info in name server for the topic: {topic}{SEE_FAQ}"
+            return request.reply(ResponseCode.TOPIC_NOT_EXIST, remark=remark)
+        return request.reply(0, body=body)
+
+    def _encoded_routes(self) -> dict[str, bytes]:
+        """Routes as they were sent before: clients ask every 30 s, and most of the time nothing has changed."""
+        now = (self._routes.revision, self._kv.revision, self._config.options.order_message_enable)
+        if now != self._encoded_at:
+            self._encoded = {}
+            self._encoded_at = now
+        return self._encoded
+
+    def _encode_route(self, topic: str) -> bytes | None:
+        route = self._routes.route(topic)
+        if route is None:
+            return None
+        if self._config.options.order_message_enable:
+            route.order_topic_conf = self._kv.get(ORDER_TOPIC_CONFIG, topic)
+        self._encoded[topic] = body = route.encode()
+        return body
+
+    def cluster_info(self, _: Connection, request: Command) -> Command:
+        return request.reply(0, body=self._routes.cluster_info().encode())
+
+    # Topics.
+
+    def topics(self, _: Connection, request: Command) -> Command:
+        return request.reply(0, body=TopicList(self._routes.topics()).encode())
+
+    def topics_of_cluster(self, _: Connection, request: Command) -> Command:
+        cluster = GetTopicsByClusterRequest.parse(request.fields).cluster
+        return request.reply(0, body=TopicList(self._routes.topics_of_cluster(cluster)).encode())
+
+    def system_topics(self, _: Connection, request: Command) -> Command:
+        return request.reply(0, body=TopicList(*self._routes.system_topics()).encode())
+
+    def _flagged(self, condition: Callable[[int], bool]) -> Handler:
+        return lambda _, request: request.reply(0, body=TopicList(self._routes.topics_flagged(condition)).encode())
+
+    def delete_topic(self, _: Connection, request: Command) -> Command:
+        header = DeleteTopicFromNamesrvRequest.parse(request.fields)
+        self._routes.delete_topic(header.topic, header.cluster_name or None)
+        return request.reply()
+
+    def wipe_write_permission(self, _: Connection, request: Command) -> Command:
+        broker = WipeWritePermOfBrokerRequest.parse(request.fields).broker_name
+        count = self._routes.wipe_write_permission(broker)
+        return request.reply(0, WipeWritePermOfBrokerResponse(count).fields())
+
+    def add_write_permission(self, _: Connection, request: Command) -> Command:
+        broker = AddWritePermOfBrokerRequest.parse(request.fields).broker_name
+        count = self._routes.add_write_permission(broker)
+        return request.reply(0, AddWritePermOfBrokerResponse(count).fields())
+
+    # Configuration.
+
+    def put_kv(self, _: Connection, request: Command) -> Command:
+        header = PutKVConfigRequest.parse(request.fields)
+        self._kv.put(header.namespace, header.key, header.value)
+        return request.reply()
+
+    def get_kv(self, _: Connection, request: Command) -> Command:
+        header = GetKVConfigRequest.parse(request.fields)
+        value = self._kv.get(header.namespace, header.key)
+        if value is None:
+            remark = f"No config item, Namespace: {header.namespace} Key: {header.key}"
+            return request.reply(ResponseCode.QUERY_NOT_FOUND, remark=remark)
+        return request.reply(0, GetKVConfigResponse(value).fields())
+
+    def delete_kv(self, _: Connection, request: Command) -> Command:
+        header = DeleteKVConfigRequest.parse(request.fields)
+        self._kv.delete(header.namespace, header.key)
+        return request.reply()
+
+    def kv_namespace(self, _: Connection, request: Command) -> Command:
+        namespace = GetKVListByNamespaceRequest.parse(request.fields).namespace
+        values = self._kv.namespace(namespace)
+        if values is None:
+            remark = f"No config item, Namespace: {namespace}"
+            return request.reply(ResponseCode.QUERY_NOT_FOUND, remark=remark)
+        return request.reply(0, body=KVTable(values).encode())
+
+    def get_config(self, _: Connection, request: Command) -> Command:
+        return request.reply(0, body=self._config.text().encode())
+
+    def update_config(self, _: Connection, request: Command) -> Command:
+        try:
+            text = request.body.decode()
+        except UnicodeDecodeError:
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, "the configuration is not UTF-8") from None
+        self._config.update(text)
+        return request.reply()
+
+
+def _check_names(broker: Broker) -> None:
+    for what, name in (("brokerName", broker.name), ("clusterName", broker.cluster), ("brokerAddr", broker.address)):
+        if not is_usable_name(name):
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{what} {name!r} is not a name to register under")
+
+
+def _registration(request: Command, compressed: bool) -> tuple[TopicConfigTable, list[str] | None]:
+    """Topics and filter servers of a registration; before 3.0.11 it held topics alone."""
+    if not request.body:
+        return TopicConfigTable(), []
+    if request.version < WITH_FILTER_SERVERS:
+        return TopicConfigTable.decode(request.body), None
+    decode = RegisterBrokerBody.decompress if compressed else RegisterBrokerBody.decode
+    body = decode(request.body)
+    return body.topic_config_serialize_wrapper, body.filter_server_list

@@ -1,0 +1,54 @@
+"""The options as they are now: read by requests, and changed by them where that is allowed."""
+
+from pathlib import Path
+
+from ariane.env import Files
+from ariane.errors import ResponseError
+from ariane.namesrv.config import NamesrvOptions
+from ariane.protocol.codes import ResponseCode
+from ariane.settings import ConfigError, NotUpdatable, format_properties, parse_properties
+from ariane.settings.edit import edited
+
+PATHS = ("kvConfigPath", "configStorePath")
+
+
+class LiveConfig:
+    """The options of the running name server."""
+
+    def __init__(self, options: NamesrvOptions, files: Files) -> None:
+        self.options = options
+        self._files = files
+
+    def text(self) -> str:
+        """All options as `key=value` lines."""
+        return format_properties(self.options.as_properties())
+
+    def update(self, text: str) -> None:
+        """Change options, all of them or none, and write them to the file that was read at the start."""
+        try:
+            changes = {entry.key: entry.value for entry in parse_properties(text)}
+            options = self._with(changes)
+        except NotUpdatable as error:
+            raise ResponseError(ResponseCode.NO_PERMISSION, str(error)) from None
+        except ConfigError as error:
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        if changes:
+            self._write(changes)
+        self.options = options
+
+    def _with(self, changes: dict[str, str]) -> NamesrvOptions:
+        if any(path in changes for path in PATHS):
+            raise ResponseError(ResponseCode.NO_PERMISSION, "Can not update config path")
+        options = self.options
+        for key, value in changes.items():
+            options = options.updated(key, value)
+        return options
+
+    def _write(self, changes: dict[str, str]) -> None:
+        path = Path(self.options.config_store_path)
+        try:
+            self._files.make_folder(path.parent)
+            before = self._files.read(path).decode() if self._files.exists(path) else ""
+            self._files.replace(path, edited(before, changes).encode())
+        except (OSError, UnicodeDecodeError) as error:
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{path} cannot be written: {error}") from None

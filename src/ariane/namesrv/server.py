@@ -1,0 +1,93 @@
+"""The name server as a process has it: its tables, its port and its clockwork."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+from ariane.env import Env
+from ariane.namesrv.config import NamesrvOptions
+from ariane.namesrv.handlers import Handlers
+from ariane.namesrv.kv import KvConfig
+from ariane.namesrv.live_config import LiveConfig
+from ariane.namesrv.routes import Routes
+from ariane.remoting import Connection, Server, SocketOptions, TlsServer, format_address
+from ariane.remoting.tls_properties import tls_properties
+
+log = logging.getLogger("ariane.namesrv")
+
+EVERYWHERE = ("", "0.0.0.0", "::")
+
+
+class NameServer:
+    """A name server.
+
+    >>> async def main() -> None:
+    ...     server = NameServer(NamesrvOptions.load("listenPort = 0"), Env())
+    ...     await server.start()
+    ...     print(server.address.startswith("127.0.0.1:"))
+    ...     await server.stop()
+    >>> asyncio.run(main())
+    True
+    """
+
+    def __init__(self, options: NamesrvOptions, env: Env) -> None:
+        self._options = options
+        self._clock = env.clock
+        self._routes = Routes()
+        self._kv = KvConfig(env.files, Path(options.kv_config_path))
+        handlers = Handlers(self._routes, self._kv, LiveConfig(options, env.files), env.clock)
+        self._server = Server(
+            handlers.table(),
+            clock=env.clock,
+            tls=TlsServer.from_properties(tls_properties(options.settings.values, env.files)),
+            idle_timeout=options.server_channel_max_idle_time_seconds,
+            on_close=self._connection_lost,
+            max_frame=options.frame_max_length,
+            sockets=SocketOptions(
+                backlog=options.server_socket_backlog,
+                send_buffer=options.server_socket_snd_buf_size,
+                receive_buffer=options.server_socket_rcv_buf_size,
+                high_water=options.write_buffer_high_water_mark,
+                low_water=options.write_buffer_low_water_mark,
+            ),
+            name="namesrv",
+        )
+        self._scan: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    @property
+    def address(self) -> str:
+        """Where clients on this machine reach it."""
+        host = self._options.bind_address
+        return format_address("127.0.0.1" if host in EVERYWHERE else host, self.port)
+
+    async def start(self) -> None:
+        """Read the KV configuration and listen; ListenFailed when the port is taken."""
+        self._kv.load()
+        await self._server.start(self._options.bind_address, self._options.listen_port)
+        self._scan = asyncio.get_running_loop().create_task(self._scan_brokers())
+
+    async def stop(self) -> None:
+        if self._scan is not None:
+            self._scan.cancel()
+            self._scan = None
+        await self._server.stop()
+
+    async def _scan_brokers(self) -> None:
+        """Evict brokers that were not heard of for too long."""
+        while True:
+            await self._clock.sleep(self._options.scan_not_active_broker_interval_ms / 1000)
+            oldest = self._clock.now_ms() - self._options.broker_channel_expired_time_ms
+            for address, connection in self._routes.expired(oldest):
+                log.warning("broker %s was not heard of for too long and is evicted", address)
+                self._routes.evict(address)
+                if isinstance(connection, Connection):
+                    connection.close("the broker was not heard of for too long")
+
+    def _connection_lost(self, connection: Connection) -> None:
+        for address in self._routes.owned_by(connection):
+            log.warning("broker %s is evicted: its connection is gone", address)
+            self._routes.evict(address)

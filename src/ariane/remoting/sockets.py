@@ -1,0 +1,36 @@
+"""What may be set about sockets; 0 leaves it as it is by default."""
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from typing import Final
+
+HIGH_WATER: Final = 1 << 20  # bytes a peer may leave unread before we stop working for it
+LOW_WATER: Final = 1 << 18
+
+
+@dataclass(frozen=True)
+class SocketOptions:
+    """Sizes of queues and buffers, in connections and in bytes."""
+
+    backlog: int = 1024
+    send_buffer: int = 0
+    receive_buffer: int = 0
+    high_water: int = 0
+    low_water: int = 0
+
+    @property
+    def limit(self) -> int:
+        """How many bytes may wait to be written."""
+        return self.high_water or HIGH_WATER
+
+    def apply(self, transport: asyncio.Transport) -> None:
+        """Set the options of a new connection's socket."""
+        transport.set_write_buffer_limits(self.limit, min(self.low_water or LOW_WATER, self.limit))
+        sock: socket.socket | None = transport.get_extra_info("socket")
+        if sock is None:
+            return
+        if self.send_buffer:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.send_buffer)
+        if self.receive_buffer:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer)

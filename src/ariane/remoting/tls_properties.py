@@ -1,0 +1,17 @@
+"""The TLS settings of a process: its own options, overwritten by RocketMQ's separate file of them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ariane.env import Files
+from ariane.settings.properties import parse_properties
+
+
+def tls_properties(values: Mapping[str, object], files: Files) -> dict[str, object]:
+    """All `tls.*` keys that hold: those of `values`, and over them those of the file that `tls.config.file` names."""
+    properties = {key: value for key, value in values.items() if key.startswith("tls.")}
+    path = Path(str(properties.get("tls.config.file") or ""))
+    if path.name and files.exists(path):
+        text = files.read(path).decode()
+        properties.update({entry.key: entry.value for entry in parse_properties(text, str(path))})
+    return properties

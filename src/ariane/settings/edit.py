@@ -1,0 +1,30 @@
+"""Changing values in the text of a properties file and leaving all else in it as its owner wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ariane.settings.properties import parse_properties
+
+
+def edited(text: str, changes: Mapping[str, str]) -> str:
+    """The text with other values for some keys; a key that was not there comes at the end.
+
+    >>> edited("# ours\\norderMessageEnable = false\\nlistenPort=9876\\n", {"orderMessageEnable": "true"})
+    '# ours\\norderMessageEnable=true\\nlistenPort=9876\\n'
+    """
+    entries = parse_properties(text)
+    lines = text.splitlines()
+    result = lines[: entries[0].line - 1] if entries else lines
+    left = dict(changes)
+    for number, entry in enumerate(entries):
+        end = entries[number + 1].line - 1 if number + 1 < len(entries) else len(lines)
+        block = lines[entry.line - 1 : end]
+        result += block if entry.key not in changes else _changed(entry.key, left, block)
+    return "".join(f"{line}\n" for line in [*result, *(f"{key}={value}" for key, value in left.items())])
+
+
+def _changed(key: str, left: dict[str, str], block: list[str]) -> list[str]:
+    """The lines of an entry with its new value, and the comments behind it; a second entry of a key goes."""
+    comments = [line for line in block[1:] if not line.strip() or line.lstrip()[0] in "#!"]
+    return [f"{key}={left.pop(key)}", *comments] if key in left else comments
