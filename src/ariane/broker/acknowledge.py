@@ -1,0 +1,54 @@
+"""When a stored message counts as stored: at once, or after whatever was promised (flush, replicas)."""
+
+from collections.abc import Callable
+
+from ariane.store import MessageStore, PutResult, PutStatus
+
+Done = Callable[[PutStatus], None]
+Wait = Callable[[PutResult, Done], None]
+
+
+class Acknowledge:
+    """Waits for every promise of a put. With none, which is asynchronous flush without replicas, nothing is waited for."""
+
+    def __init__(self, store: MessageStore, *, sync_flush: bool) -> None:
+        self._store = store
+        self.waits: list[Wait] = [self._flushed] if sync_flush else []
+
+    def when_kept(self, result: PutResult, done: Done) -> None:
+        """Call `done` with the status to answer, now or later, on the event loop."""
+        if not self.waits:
+            done(result.status)
+        elif len(self.waits) == 1:
+            self.waits[0](result, done)
+        else:
+            _Countdown(len(self.waits), done).begin(self.waits, result)
+
+    def _flushed(self, result: PutResult, done: Done) -> None:
+        def flushed(ok: bool) -> None:
+            done(PutStatus.OK if ok else PutStatus.FLUSH_DISK_TIMEOUT)
+
+        self._store.when_flushed(result.end_offset, flushed)
+
+
+class _Countdown:
+    """Done when all are; the last promise that failed is the status, as in RocketMQ."""
+
+    def __init__(self, count: int, done: Done) -> None:
+        self._left = count
+        self._statuses = [PutStatus.OK] * count
+        self._done = done
+
+    def begin(self, waits: list[Wait], result: PutResult) -> None:
+        for index, wait in enumerate(waits):
+            wait(result, self._one(index))
+
+    def _one(self, index: int) -> Done:
+        def one(status: PutStatus) -> None:
+            self._statuses[index] = status
+            self._left -= 1
+            if not self._left:
+                failed = [s for s in self._statuses if s is not PutStatus.OK]
+                self._done(failed[-1] if failed else PutStatus.OK)
+
+        return one

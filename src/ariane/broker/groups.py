@@ -1,0 +1,85 @@
+"""The consumer groups of a broker and what each may do."""
+
+import logging
+from collections.abc import Callable, Iterator
+
+from ariane.broker.names import SYSTEM_GROUPS, check_group, is_system_group
+from ariane.env import Clock
+from ariane.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
+
+log = logging.getLogger("ariane.broker")
+
+
+class GroupTable:
+    """Configuration of consumer groups by name."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._groups = {name: SubscriptionGroupConfig(name) for name in SYSTEM_GROUPS}
+        self.version = DataVersion(clock.now_ms(), 0)
+        self.on_change: list[Callable[[str], None]] = []
+
+    def __contains__(self, group: str) -> bool:
+        return group in self._groups
+
+    def __iter__(self) -> Iterator[SubscriptionGroupConfig]:
+        return iter(list(self._groups.values()))
+
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        return self._groups.get(group)
+
+    def find(self, group: str, *, auto_create: bool) -> SubscriptionGroupConfig | None:
+        """The group; created now where groups come into being by use."""
+        config = self._groups.get(group)
+        if config is None and (auto_create or is_system_group(group)):
+            config = SubscriptionGroupConfig(check_group(group))
+            log.info("group created on demand: %s", group)
+            self._put(config)
+        return config
+
+    def update(self, config: SubscriptionGroupConfig) -> None:
+        """Create a group or change it."""
+        check_group(config.group_name)
+        log.info("group %s: %s", "changed" if config.group_name in self._groups else "created", config)
+        self._put(config)
+
+    def disable(self, group: str) -> None:
+        """Stop a group from consuming until an operator allows it again."""
+        config = self._groups.get(group)
+        if config is not None and config.consume_enable:
+            config.consume_enable = False
+            log.warning("group disabled: %s", group)
+            self._put(config)
+
+    def delete(self, group: str) -> bool:
+        """Forget a group; False when there was none."""
+        if self._groups.pop(group, None) is None:
+            return False
+        log.info("group deleted: %s", group)
+        self._tell(group)
+        return True
+
+    def table(self) -> SubscriptionGroupTable:
+        """The body that answers GET_ALL_SUBSCRIPTIONGROUP_CONFIG and is kept as subscriptionGroup.json."""
+        return SubscriptionGroupTable(self.version, self._groups)
+
+    def load(self, table: SubscriptionGroupTable) -> None:
+        """Take over what was kept; groups of the boot that are not in it stay."""
+        self._groups.update(table.subscription_group_table)
+        self.version = table.data_version
+
+    def replace(self, table: SubscriptionGroupTable) -> None:
+        """Become a copy of another broker's table, as a slave does."""
+        self._groups = dict(table.subscription_group_table)
+        self.version = table.data_version
+        for listener in self.on_change:
+            listener("")
+
+    def _put(self, config: SubscriptionGroupConfig) -> None:
+        self._groups[config.group_name] = config
+        self._tell(config.group_name)
+
+    def _tell(self, group: str) -> None:
+        self.version = DataVersion(self._clock.now_ms(), self.version.counter + 1)
+        for listener in self.on_change:
+            listener(group)

@@ -1,0 +1,189 @@
+"""PULL_MESSAGE: messages of one queue from an offset on, or a place to wait for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ariane.broker.longpoll import Parked
+from ariane.broker.offset_moved import offset_moved_event
+from ariane.broker.offsets import offset_key
+from ariane.broker.send_target import FAQ
+from ariane.broker.subscriptions import Subscriptions
+from ariane.errors import ResponseError
+from ariane.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from ariane.protocol.bodies.topics import READ
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.headers import PullMessageRequest
+from ariane.remoting import Connection, Handler
+from ariane.store import GetResult, GetStatus
+from ariane.store.results import MessageFilter
+
+if TYPE_CHECKING:
+    from ariane.broker.server import Broker
+
+COMMIT = 1  # bits of a pull's sys flag
+SUSPEND = 2
+SUBSCRIPTION = 4
+CLASS_FILTER = 8
+
+_MASTER = 0
+_CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+class PullHandler:
+    """Gives messages out."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._store = broker.store
+        self._subscriptions = Subscriptions(broker)
+        broker.longpoll.resume = self.resume
+
+    def pull(self, connection: Connection, request: Command) -> Command | None:
+        """Answer with messages, park the pull, or say why not."""
+        header = PullMessageRequest.parse(request.fields)
+        return self._pull(connection, request, header, may_wait=True)
+
+    def resume(self, parked: Parked) -> None:
+        """Answer a pull that waited, whatever there is now."""
+        connection, request = parked.connection, parked.request
+        header = PullMessageRequest.parse(request.fields)
+        try:
+            response = self._pull(connection, request, header, may_wait=False)
+        except ResponseError as error:  # what it pulls from has changed meanwhile
+            response = request.reply(error.code, remark=error.remark)
+        if response is not None:
+            connection.answer(request, response)
+
+    def _pull(
+        self, connection: Connection, request: Command, header: PullMessageRequest, *, may_wait: bool
+    ) -> Command | None:
+        group, topic = self._check(header, connection)
+        if header.sys_flag & SUBSCRIPTION:
+            filter = self._subscriptions.filter_in(header)
+        else:
+            filter = self._subscriptions.filter_of(header, group)
+        offsets = self._broker.offsets
+        key = offset_key(header.topic, header.consumer_group)
+        moved = offsets.take_pending(key, header.queue_id) if offsets.has_pending else None
+        if moved is not None and moved != header.queue_offset:
+            return self._send_elsewhere(request, header, moved)
+        offsets.reading(key, header.queue_id, connection)
+        result = self._store.get(
+            topic.topic_name, header.queue_id, header.queue_offset, header.max_msg_nums, filter
+        )
+        response = self._answer(connection, request, header, group, result, filter, may_wait)
+        if may_wait and header.sys_flag & COMMIT and self._broker.options.broker_role != "SLAVE":
+            offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        return response
+
+    def _check(self, header: PullMessageRequest, connection: Connection) -> tuple[SubscriptionGroupConfig, TopicConfig]:
+        """Broker, group, topic and queue must all allow it."""
+        options = self._broker.options
+        if not options.broker_permission & READ:
+            raise _forbidden(f"the broker[{options.broker_ip1}] pulling message is forbidden")
+        group = self._broker.groups.find(header.consumer_group, auto_create=options.auto_create_subscription_group)
+        if group is None:
+            remark = f"subscription group [{header.consumer_group}] does not exist, {FAQ}"
+            raise ResponseError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        if not group.consume_enable:
+            raise _forbidden(f"subscription group no permission, {header.consumer_group}")
+        topic = self._broker.topics.get(header.topic)
+        if topic is None:
+            remark = f"topic[{header.topic}] not exist, apply first please! {FAQ}"
+            raise ResponseError(ResponseCode.TOPIC_NOT_EXIST, remark)
+        if not topic.perm & READ:
+            raise _forbidden(f"the topic[{header.topic}] pulling message is forbidden")
+        if not 0 <= header.queue_id < topic.read_queue_nums:
+            remark = (
+                f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{connection.peer}]"
+            )
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+        return group, topic
+
+    def _answer(
+        self,
+        connection: Connection,
+        request: Command,
+        header: PullMessageRequest,
+        group: SubscriptionGroupConfig,
+        result: GetResult,
+        filter: MessageFilter | None,
+        may_wait: bool,
+    ) -> Command | None:
+        status = result.status
+        code = _CODES.get(status)
+        if code is None:  # the queue is empty or not there yet
+            code = ResponseCode.PULL_OFFSET_MOVED if header.queue_offset else ResponseCode.PULL_NOT_FOUND
+        if code == ResponseCode.PULL_NOT_FOUND and may_wait and header.sys_flag & SUSPEND:
+            self._park(connection, request, header, filter)
+            return None
+        if code == ResponseCode.PULL_OFFSET_MOVED:
+            code = self._offset_moved(header, result)
+        fields = {
+            "suggestWhichBrokerId": str(self._suggestion(group, result)),
+            "nextBeginOffset": str(result.next_offset),
+            "minOffset": str(result.min_offset),
+            "maxOffset": str(result.max_offset),
+        }
+        response = request.reply(code, fields, remark=status.value)
+        if status is not GetStatus.FOUND:
+            return response
+        self._broker.traffic.got(header.consumer_group, header.topic, result.count, result.bytes)
+        connection.send_parts(response, result.slices, result.bytes)
+        return None
+
+    def _park(
+        self, connection: Connection, request: Command, header: PullMessageRequest, filter: MessageFilter | None
+    ) -> None:
+        options = self._broker.options
+        long = options.long_polling_enable
+        patience = header.suspend_timeout_millis if long else options.short_polling_time_mills
+        deadline = self._broker.env.clock.monotonic() + patience / 1000
+        self._broker.longpoll.park(
+            Parked(connection, request, header.topic, header.queue_id, header.queue_offset, filter, deadline)
+        )
+
+    def _suggestion(self, group: SubscriptionGroupConfig, result: GetResult) -> int:
+        """Which broker to pull from next; always the master unless slaves may be read."""
+        if not self._broker.options.slave_read_enable:
+            return _MASTER
+        return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
+
+    def _offset_moved(self, header: PullMessageRequest, result: GetResult) -> ResponseCode:
+        """A master corrects the reader and notes it for operators; a slave that may lag sends it back to try again."""
+        options = self._broker.options
+        if options.broker_role == "SLAVE" and not options.offset_check_in_slave:
+            return ResponseCode.PULL_RETRY_IMMEDIATELY
+        self._broker.put(offset_moved_event(self._broker, header, result.next_offset))
+        return ResponseCode.PULL_OFFSET_MOVED
+
+    def _send_elsewhere(self, request: Command, header: PullMessageRequest, offset: int) -> Command:
+        """The group was reset while it was reading: its next pull begins where it was told to."""
+        low = self._store.min_offset(header.topic, header.queue_id)
+        high = self._store.max_offset(header.topic, header.queue_id)
+        fields = {
+            "suggestWhichBrokerId": str(_MASTER),
+            "nextBeginOffset": str(offset),
+            "minOffset": str(low),
+            "maxOffset": str(high),
+        }
+        return request.reply(ResponseCode.PULL_OFFSET_MOVED, fields, remark="OFFSET_RESET")
+
+
+def _forbidden(remark: str) -> ResponseError:
+    return ResponseError(ResponseCode.NO_PERMISSION, remark)
+
+
+def handlers(broker: Broker) -> dict[int, Handler]:
+    return {RequestCode.PULL_MESSAGE: PullHandler(broker).pull}

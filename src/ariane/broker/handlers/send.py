@@ -1,0 +1,223 @@
+"""SEND_MESSAGE in its three forms: checks, then the store, then the answer when the message is kept."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ariane.broker.handlers.put_status import failure, is_kept, response_code
+from ariane.broker.send_properties import is_prepared, stored_properties, waits_for_store, without_delay
+from ariane.broker.send_target import FAQ, SendTarget, SendTargets
+from ariane.errors import ProtocolError, ResponseError
+from ariane.message import MSG_REGION, TRACE_ON, dead_letter_topic
+from ariane.protocol.batch import decode_batch
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import ONEWAY, Command
+from ariane.protocol.headers import SendMessageRequest, SendMessageRequestV2
+from ariane.protocol.ids import offset_id
+from ariane.protocol.units import Unit, unit_size
+from ariane.remoting import Connection, Handler
+from ariane.store import PutResult, PutStatus
+
+if TYPE_CHECKING:
+    from ariane.broker.server import Broker
+
+_VERSION_3_4_9 = 164  # clients before it do not say how often a message may be retried
+
+
+class SendHandler:
+    """Takes messages in."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._store = broker.store
+        self._acknowledge = broker.acknowledge
+        self._targets = SendTargets(broker)
+        self._random = broker.env.random
+        self._take_options()
+        broker.on_options.append(lambda _: self._take_options())
+
+    def _take_options(self) -> None:
+        options = self._broker.options
+        self._cluster = options.broker_cluster_name
+        self._always = {MSG_REGION: options.region_id, TRACE_ON: "true" if options.trace_on else "false"}
+        self._opens_at = options.start_accept_send_request_time_stamp_ms
+
+    def send(self, connection: Connection, request: Command) -> Command | None:
+        """SEND_MESSAGE: field names in full."""
+        return self._send(connection, request, SendMessageRequest.parse(request.fields))
+
+    def send_v2(self, connection: Connection, request: Command) -> Command | None:
+        """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: field names of one letter."""
+        return self._send(connection, request, SendMessageRequestV2.parse(request.fields))
+
+    def _send(self, connection: Connection, request: Command, header: SendMessageRequest) -> Command | None:
+        if self._opens_at:
+            self._check_open()
+        target = self._targets.get(header.topic) or self._targets.check(header)
+        queue_id = header.queue_id
+        if queue_id < 0:
+            queue_id = self._any_queue(target)
+        elif queue_id >= target.queue_limit:
+            raise _illegal_queue(header, target, connection)
+        if header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
+            return self._send_batch(connection, request, header, target, queue_id)
+        text = header.properties or ""
+        unit = Unit(
+            target.name,
+            request.body,
+            stored_properties(text, self._cluster),
+            queue_id=queue_id,
+            flag=header.flag,
+            sys_flag=header.sys_flag | target.sys_flag,
+            born_time=header.born_timestamp,
+            born_host=connection.peer_host,
+            store_host=self._broker.store_host,
+            reconsume_times=header.reconsume_times or 0,
+        )
+        if target.retry_group:
+            self._limit_retries(unit, target.retry_group, request, header)
+        if "DELAY\x01" in text or "TRAN_MSG\x01" in text:
+            self._check_transaction(text)
+            self._broker.before_store(unit)
+        result = self._store.append(unit)
+        if result.status is not PutStatus.OK:
+            raise failure(self._broker, result.status)
+        self._broker.traffic.put(header.topic, 1, result.size)
+        return self._answer(connection, request, result, queue_id, text, None)
+
+    def _send_batch(
+        self, connection: Connection, request: Command, header: SendMessageRequest, target: SendTarget, queue_id: int
+    ) -> Command | None:
+        units = self._units_of_batch(connection, request, header, target, queue_id)
+        result = self._store.append_batch(units)
+        if result.status is not PutStatus.OK:
+            raise failure(self._broker, result.status)
+        self._broker.traffic.put(header.topic, len(units), result.size)
+        return self._answer(connection, request, result, queue_id, header.properties or "", units)
+
+    def _units_of_batch(
+        self, connection: Connection, request: Command, header: SendMessageRequest, target: SendTarget, queue_id: int
+    ) -> list[Unit]:
+        born, stored = connection.peer_host, self._broker.store_host
+        sys_flag = header.sys_flag | target.sys_flag
+        cluster = f"CLUSTER\x01{self._cluster}\x02".encode()
+        try:
+            items = decode_batch(request.body)
+        except ProtocolError as error:
+            raise ResponseError(ResponseCode.MESSAGE_ILLEGAL, f"the batch is illegal: {error}") from None
+        if not items:
+            raise ResponseError(ResponseCode.MESSAGE_ILLEGAL, "the batch is illegal: it has no messages")
+        return [
+            Unit(
+                target.name,
+                item.body,
+                item.properties + (b"\x02" if item.properties[-1:] not in (b"", b"\x02") else b"") + cluster,
+                queue_id=queue_id,
+                flag=item.flag,
+                sys_flag=sys_flag,
+                born_time=header.born_timestamp,
+                born_host=born,
+                store_host=stored,
+                reconsume_times=header.reconsume_times or 0,
+            )
+            for item in items
+        ]
+
+    def _answer(
+        self,
+        connection: Connection,
+        request: Command,
+        result: PutResult,
+        queue_id: int,
+        properties: str,
+        batch: list[Unit] | None,
+    ) -> Command | None:
+        """The answer now or, when flush or replicas were promised, later."""
+        if request.flag & ONEWAY:
+            return None
+        ids = self._ids(result, batch)
+        fields = {**self._always, "msgId": ids, "queueId": str(queue_id), "queueOffset": str(result.queue_offset)}
+        response = request.reply(0, fields)
+        if not self._acknowledge.waits or not waits_for_store(properties):
+            return response
+
+        def kept(status: PutStatus) -> None:
+            response.code = response_code(status)
+            if not is_kept(status):
+                response.remark = failure(self._broker, status).remark
+            connection.answer(request, response)
+
+        self._acknowledge.when_kept(result, kept)
+        return None
+
+    def _ids(self, result: PutResult, batch: list[Unit] | None) -> str:
+        host, at = self._broker.store_host, result.physical_offset
+        if batch is None:
+            return offset_id(host, at)
+        ids: list[str] = []
+        for unit in batch:
+            ids.append(offset_id(host, at))
+            at += unit_size(unit)
+        return ",".join(ids)
+
+    def _any_queue(self, target: SendTarget) -> int:
+        if target.write_queues <= 0:
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, f"the topic[{target.config.topic_name}] has no write queue")
+        return self._random.randrange(target.write_queues)
+
+    def _limit_retries(self, unit: Unit, group: str, request: Command, header: SendMessageRequest) -> None:
+        """A message that a client sends to its retry topic itself ends with the dead letters after too many retries."""
+        options = self._broker.options
+        config = self._broker.groups.find(group, auto_create=options.auto_create_subscription_group)
+        if config is None:
+            raise ResponseError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group} {FAQ}"
+            )
+        most = config.retry_max_times
+        if request.version >= _VERSION_3_4_9 and header.max_reconsume_times is not None:
+            most = header.max_reconsume_times
+        if unit.reconsume_times >= most:
+            topic = dead_letter_topic(group)
+            self._broker.topics.ensure(topic, 1, options.dlq_topic_perm)
+            unit.topic = topic.encode()
+            unit.queue_id = 0
+            unit.properties = without_delay(unit.properties)
+
+    def _check_transaction(self, properties: str) -> None:
+        options = self._broker.options
+        if options.reject_transaction_message and is_prepared(properties):
+            remark = f"the broker[{options.broker_ip1}] sending transaction message is forbidden"
+            raise ResponseError(ResponseCode.NO_PERMISSION, remark)
+
+    def _check_open(self) -> None:
+        if self._broker.env.clock.now_ms() < self._opens_at:
+            at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self._opens_at / 1000))
+            raise ResponseError(
+                ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {at},{self._opens_at % 1000:03d}"
+            )
+
+
+def _illegal_queue(header: SendMessageRequest, target: SendTarget, connection: Connection) -> ResponseError:
+    c = target.config
+    text = (
+        f"TopicConfig [topicName={c.topic_name}, readQueueNums={c.read_queue_nums}, "
+        f"writeQueueNums={c.write_queue_nums}, perm={permission_text(c.perm)}, topicFilterType={c.topic_filter_type}, "
+        f"topicSysFlag={c.topic_sys_flag}, order={'true' if c.order else 'false'}]"
+    )
+    remark = f"request queueId[{header.queue_id}] is illegal, {text} Producer: {connection.peer}"
+    return ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def permission_text(perm: int) -> str:
+    """`RW-` and the like, as RocketMQ writes a permission."""
+    return ("R" if perm & 4 else "-") + ("W" if perm & 2 else "-") + ("X" if perm & 1 else "-")
+
+
+def handlers(broker: Broker) -> dict[int, Handler]:
+    handler = SendHandler(broker)
+    return {
+        RequestCode.SEND_MESSAGE: handler.send,
+        RequestCode.SEND_MESSAGE_V2: handler.send_v2,
+        RequestCode.SEND_BATCH_MESSAGE: handler.send_v2,
+    }

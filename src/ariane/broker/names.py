@@ -1,0 +1,83 @@
+"""Which names a client may use, with the answers that RocketMQ gives for those it may not."""
+
+import re
+
+from ariane import message
+from ariane.errors import ResponseError
+from ariane.message import is_valid_name
+from ariane.protocol.codes import ResponseCode
+
+SYSTEM_PREFIX = "rmq_sys_"
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+SYSTEM_TOPICS = frozenset(
+    {
+        message.AUTO_CREATE_TOPIC,
+        message.SCHEDULE_TOPIC,
+        message.BENCHMARK_TOPIC,
+        message.HALF_TOPIC,
+        message.TRACE_TOPIC,
+        message.HALF_OP_TOPIC,
+        message.CHECK_MAX_TIME_TOPIC,
+        message.SELF_TEST_TOPIC,
+        message.OFFSET_MOVED_TOPIC,
+    }
+)
+NO_SEND_TOPICS = frozenset(
+    {
+        message.SCHEDULE_TOPIC,
+        message.HALF_TOPIC,
+        message.HALF_OP_TOPIC,
+        message.CHECK_MAX_TIME_TOPIC,
+        message.SELF_TEST_TOPIC,
+        message.OFFSET_MOVED_TOPIC,
+    }
+)
+SYSTEM_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+)
+_GROUP = re.compile(r"[%|a-zA-Z0-9_-]{1,255}", re.ASCII)
+
+
+def check_topic(name: str) -> str:
+    """The name itself when it may name a topic; the error that a client expects otherwise."""
+    if is_valid_name(name):
+        return name
+    if not name or name.isspace():
+        raise ResponseError(ResponseCode.SYSTEM_ERROR, "The specified topic is blank.")
+    if len(name) > message.MAX_NAME and is_valid_name(name[: message.MAX_NAME]):
+        raise ResponseError(ResponseCode.SYSTEM_ERROR, "The specified topic is longer than topic max length.")
+    raise ResponseError(
+        ResponseCode.SYSTEM_ERROR,
+        "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
+    )
+
+
+def check_group(name: str) -> str:
+    """The name itself when it may name a group. Apache's clients check this; its broker trusts them, ours does not."""
+    if _GROUP.fullmatch(name):
+        return name
+    remark = "the specified group is blank, too long or contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
+    raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def check_may_send(topic: str) -> None:
+    """Refuse topics that only the broker itself writes to."""
+    if topic in NO_SEND_TOPICS:
+        raise ResponseError(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
+
+
+def check_not_system(topic: str, own: frozenset[str] = SYSTEM_TOPICS) -> None:
+    """Refuse to create or delete what belongs to the broker."""
+    if topic in own or topic.startswith(SYSTEM_PREFIX):
+        raise ResponseError(ResponseCode.SYSTEM_ERROR, f"The topic[{topic}] is conflict with system topic.")
+
+
+def is_system_group(group: str) -> bool:
+    """Groups that exist even where groups are not created on demand."""
+    return group.startswith(SYSTEM_GROUP_PREFIX)

@@ -1,0 +1,173 @@
+"""How far each group has consumed each queue.
+
+A committed offset moves forward. It moves back only when somebody said so: a reset, an answered (two-way) update, or
+the client that reads the queue now and went back by itself. A late commit of a former reader changes nothing.
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+
+from ariane.protocol.bodies import ConsumerOffsetTable
+
+log = logging.getLogger("ariane.broker")
+
+SEPARATOR = "@"
+
+
+def offset_key(topic: str, group: str) -> str:
+    """The key of a group's offsets in a topic."""
+    return f"{topic}{SEPARATOR}{group}"
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """Topic and group of a key."""
+    topic, _, group = key.partition(SEPARATOR)
+    return topic, group
+
+
+class OffsetTable:
+    """Committed offsets by topic@group and queue."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[str, dict[int, int]] = {}
+        self._readers: dict[str, dict[int, object]] = {}
+        self._resets: dict[str, dict[int, int]] = {}  # a client may still commit backward to these
+        self._pending: dict[str, dict[int, int]] = {}  # the next pull is sent to these
+        self.refused = 0
+        """Commits that would have moved an offset back by accident."""
+        self.dirty = False
+
+    def get(self, group: str, topic: str, queue_id: int) -> int:
+        """The committed offset, -1 when there is none."""
+        queues = self._offsets.get(f"{topic}{SEPARATOR}{group}")
+        return -1 if queues is None else queues.get(queue_id, -1)
+
+    def queues(self, group: str, topic: str) -> dict[int, int]:
+        """All committed offsets of a group in a topic."""
+        return dict(self._offsets.get(offset_key(topic, group), {}))
+
+    def commit(
+        self, group: str, topic: str, queue_id: int, offset: int, *, by: object = None, explicit: bool = False
+    ) -> bool:
+        """Commit an offset, unless it lies behind the committed one and nobody meant that."""
+        key = f"{topic}{SEPARATOR}{group}"
+        queues = self._offsets.setdefault(key, {})
+        committed = queues.get(queue_id, -1)
+        if offset == committed:
+            return True
+        if self._pending.get(key, {}).get(queue_id, offset) != offset:
+            return False  # the reader does not know of the reset yet
+        if offset < committed and not (explicit or self._may_go_back(key, queue_id, offset, by)):
+            self._refuse(key, queue_id, offset, committed)
+            return False
+        queues[queue_id] = offset
+        self.dirty = True
+        return True
+
+    def reading(self, key: str, queue_id: int, reader: object) -> None:
+        """Remember who pulls a queue now."""
+        readers = self._readers.get(key)
+        if readers is None:
+            self._readers[key] = {queue_id: reader}
+        else:
+            readers[queue_id] = reader
+
+    def forget_reader(self, reader: object) -> None:
+        """A connection closed."""
+        for readers in self._readers.values():
+            for queue_id in [q for q, r in readers.items() if r is reader]:
+                del readers[queue_id]
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Set an offset, forward or back, and let the group's clients commit it too when they follow."""
+        key = offset_key(topic, group)
+        self._offsets.setdefault(key, {})[queue_id] = offset
+        self._resets.setdefault(key, {})[queue_id] = offset
+        self.dirty = True
+
+    def reset_at_next_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Reset without the client's help: its next pull is answered with the new place, commits until then are void."""
+        self.reset(group, topic, queue_id, offset)
+        self._pending.setdefault(offset_key(topic, group), {})[queue_id] = offset
+
+    def take_pending(self, key: str, queue_id: int) -> int | None:
+        """Where a pull of this queue must be sent, told once."""
+        pending = self._pending.get(key)
+        return None if pending is None else pending.pop(queue_id, None)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether any pull may have to be sent elsewhere."""
+        return bool(self._pending)
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """Give a group the offsets of another."""
+        offsets = self._offsets.get(offset_key(topic, source))
+        if offsets is not None:
+            self._offsets[offset_key(topic, target)] = dict(offsets)
+            self.dirty = True
+
+    def topics_of(self, group: str) -> set[str]:
+        """Topics in which a group has committed."""
+        return {t for t, g in map(split_key, self._offsets) if g == group}
+
+    def groups_of(self, topic: str) -> set[str]:
+        """Groups that have committed in a topic."""
+        return {g for t, g in map(split_key, self._offsets) if t == topic}
+
+    def remove_group(self, group: str) -> None:
+        """Forget all offsets of a group."""
+        self._remove(key for key in self._offsets if split_key(key)[1] == group)
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget all offsets in a topic."""
+        self._remove(key for key in self._offsets if split_key(key)[0] == topic)
+
+    def drop_dead_queues(self, queue_exists: Callable[[str, int], bool]) -> int:
+        """Forget offsets of queues that are no more; how many there were."""
+        dropped = 0
+        for key, queues in list(self._offsets.items()):
+            topic = split_key(key)[0]
+            for queue_id in [q for q in queues if not queue_exists(topic, q)]:
+                del queues[queue_id]
+                dropped += 1
+            if not queues:
+                self._remove([key])
+        self.dirty = self.dirty or dropped > 0
+        return dropped
+
+    def lowest(self, topic: str, leave_out: Iterable[str] = ()) -> dict[int, int]:
+        """The lowest offset of each queue among all groups but those left out."""
+        lowest: dict[int, int] = {}
+        skipped = set(leave_out)
+        for key, queues in self._offsets.items():
+            of_topic, group = split_key(key)
+            if of_topic == topic and group not in skipped:
+                for queue_id, offset in queues.items():
+                    lowest[queue_id] = min(offset, lowest.get(queue_id, offset))
+        return lowest
+
+    def table(self) -> ConsumerOffsetTable:
+        """The body that answers GET_ALL_CONSUMER_OFFSET and is kept as consumerOffset.json."""
+        return ConsumerOffsetTable(self._offsets)
+
+    def load(self, table: ConsumerOffsetTable) -> None:
+        """Take over what was kept or what a master sent."""
+        self._offsets = {key: dict(queues) for key, queues in table.offset_table.items()}
+
+    def _may_go_back(self, key: str, queue_id: int, offset: int, by: object) -> bool:
+        resets = self._resets.get(key)
+        if resets is not None and resets.get(queue_id) == offset:
+            del resets[queue_id]
+            return True
+        return by is not None and self._readers.get(key, {}).get(queue_id) is by
+
+    def _refuse(self, key: str, queue_id: int, offset: int, committed: int) -> None:
+        self.refused += 1
+        log.warning("%s queue %d: a late commit of %d leaves the offset at %d", key, queue_id, offset, committed)
+
+    def _remove(self, keys: Iterable[str]) -> None:
+        for key in list(keys):
+            for table in (self._offsets, self._readers, self._resets, self._pending):
+                table.pop(key, None)
+            self.dirty = True

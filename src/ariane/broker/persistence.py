@@ -1,0 +1,112 @@
+"""The tables that outlive the process, as the files of RocketMQ's config folder."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ariane.broker.periodic import Periodic
+from ariane.env import Files
+from ariane.protocol.bodies import ConsumerOffsetTable, SubscriptionGroupTable, TopicConfigTable
+from ariane.store import ConfigFile
+
+if TYPE_CHECKING:
+    from ariane.broker.server import Broker
+
+log = logging.getLogger("ariane.broker")
+
+RETRY = 5.0  # seconds until a write that failed is tried again
+
+
+class KeptTable:
+    """One table and its file: `encode` gives its bytes, `decode` takes those of the last run."""
+
+    def __init__(
+        self, files: Files, path: Path, encode: Callable[[], bytes], decode: Callable[[bytes], None]
+    ) -> None:
+        self._file = ConfigFile(files, path)
+        self._encode = encode
+        self._decode = decode
+        self.dirty = False
+
+    def load(self) -> None:
+        self._file.load(self._decode)
+
+    def save(self) -> None:
+        """Write now; a failure is logged, and tried again by the next `save_if_dirty`."""
+        self.dirty = True
+        try:
+            self._file.save(self._encode())
+            self.dirty = False
+        except OSError:
+            log.exception("%s could not be written", self._file.path)
+
+    async def save_aside(self) -> None:
+        """Write without making the event loop wait for the disk."""
+        data = self._encode()
+        self.dirty = False
+        try:
+            await asyncio.to_thread(self._file.save, data)
+        except OSError:
+            self.dirty = True
+            log.exception("%s could not be written", self._file.path)
+
+    async def save_if_dirty(self) -> None:
+        if self.dirty:
+            await self.save_aside()
+
+
+class Persistence:
+    """Topics and groups are written when they change, offsets each few seconds, all of them at the end."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._files = broker.env.files
+        self._folder = Path(broker.options.store_path_root_dir) / "config"
+        self._offsets = broker.offsets
+        topics, groups, offsets = broker.topics, broker.groups, broker.offsets
+        self.topics = self.table(
+            "topics.json", lambda: topics.table().encode(), lambda b: topics.load(TopicConfigTable.decode(b))
+        )
+        self.groups = self.table(
+            "subscriptionGroup.json",
+            lambda: groups.table().encode(),
+            lambda b: groups.load(SubscriptionGroupTable.decode(b)),
+        )
+        self.offsets = self.table(
+            "consumerOffset.json",
+            lambda: offsets.table().encode(),
+            lambda b: offsets.load(ConsumerOffsetTable.decode(b)),
+        )
+        topics.on_change.append(lambda _: self.topics.save())
+        groups.on_change.append(lambda _: self.groups.save())
+
+    def table(self, name: str, encode: Callable[[], bytes], decode: Callable[[bytes], None]) -> KeptTable:
+        """A table kept in a file of the config folder; the caller loads and saves it."""
+        return KeptTable(self._files, self._folder / name, encode, decode)
+
+    def load(self) -> None:
+        for table in (self.topics, self.groups, self.offsets):
+            table.load()
+
+    async def save_all(self) -> None:
+        for table in (self.topics, self.groups, self.offsets):
+            await table.save_aside()
+
+    async def save_offsets(self) -> None:
+        if self._offsets.dirty:
+            self._offsets.dirty = False
+            self.offsets.dirty = True
+        await self.offsets.save_if_dirty()
+
+    async def _save_failed(self) -> None:
+        for table in (self.topics, self.groups):
+            await table.save_if_dirty()
+
+    def periodics(self) -> Iterator[Periodic]:
+        clock, options = self._broker.env.clock, self._broker.options
+        yield Periodic(clock, options.flush_consumer_offset_interval_ms / 1000, self.save_offsets, name="save offsets")
+        yield Periodic(clock, RETRY, self._save_failed, name="save tables that could not be saved")

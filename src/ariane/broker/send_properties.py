@@ -1,0 +1,47 @@
+"""The properties of a message on its way into the store, as text: most messages need no decoding."""
+
+from ariane.message import CLUSTER, DELAY, TRANSACTION_PREPARED, WAIT
+from ariane.protocol.properties import decode_properties, encode_properties
+
+_WAIT_TRUE = "WAIT\x01true\x02"
+
+
+def stored_properties(text: str, cluster: str) -> bytes:
+    """What is stored: the client's properties without WAIT, which was for us, and with the name of the cluster."""
+    if "CLUSTER\x01" in text:
+        return _rewritten(text, cluster)
+    if "WAIT\x01" in text:
+        if text.startswith(_WAIT_TRUE):
+            text = text[len(_WAIT_TRUE) :]
+        else:
+            text = text.replace("\x02" + _WAIT_TRUE, "\x02", 1)
+        if "WAIT\x01" in text:
+            return _rewritten(text, cluster)
+    if text and text[-1] != "\x02":
+        text += "\x02"
+    return f"{text}CLUSTER\x01{cluster}\x02".encode()
+
+
+def _rewritten(text: str, cluster: str) -> bytes:
+    properties = decode_properties(text)
+    properties.pop(WAIT, None)
+    properties[CLUSTER] = cluster
+    return encode_properties(properties).encode()
+
+
+def waits_for_store(text: str) -> bool:
+    """Whether the sender wants the answer only when the message is kept; a sender that says nothing does."""
+    return "WAIT\x01" not in text or decode_properties(text).get(WAIT, "true").lower() == "true"
+
+
+def is_prepared(text: str) -> bool:
+    """Whether this is the half of a transaction."""
+    return decode_properties(text).get(TRANSACTION_PREPARED, "").lower() == "true"
+
+
+def without_delay(stored: bytes) -> bytes:
+    """The same properties without a delay."""
+    properties = decode_properties(stored.decode())
+    if properties.pop(DELAY, None) is None:
+        return stored
+    return encode_properties(properties).encode()

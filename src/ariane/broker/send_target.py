@@ -1,0 +1,89 @@
+"""Whether a client may send to a topic, and what the send path must know of it. Asked once a topic, then kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ariane.broker.names import check_may_send, check_topic
+from ariane.errors import ResponseError
+from ariane.message import RETRY_PREFIX
+from ariane.protocol.bodies import TopicConfig
+from ariane.protocol.bodies.topics import WRITE
+from ariane.protocol.codes import ResponseCode
+from ariane.protocol.headers import SendMessageRequest
+from ariane.protocol.units import MULTI_TAGS
+
+if TYPE_CHECKING:
+    from ariane.broker.server import Broker
+
+FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."  # what clients print behind such errors
+
+_UNIT = 1  # bits of a topic's sys flag
+_UNIT_SUB = 2
+
+
+class SendTarget:
+    """A topic that may be sent to."""
+
+    __slots__ = ("config", "name", "queue_limit", "retry_group", "sys_flag", "write_queues")
+
+    def __init__(self, config: TopicConfig) -> None:
+        self.config = config
+        self.name = config.topic_name.encode()
+        self.write_queues = config.write_queue_nums
+        self.queue_limit = max(config.write_queue_nums, config.read_queue_nums)
+        self.sys_flag = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
+        self.retry_group = ""
+        if config.topic_name.startswith(RETRY_PREFIX):
+            self.retry_group = config.topic_name[len(RETRY_PREFIX) :]
+
+
+class SendTargets:
+    """The topics that were found fit for sending, forgotten when topics or options change."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._known: dict[str, SendTarget] = {}
+        self.get = self._known.get
+        broker.topics.on_change.append(lambda _: self._known.clear())
+        broker.on_options.append(lambda _: self._known.clear())
+
+    def check(self, header: SendMessageRequest) -> SendTarget:
+        """The target of a send, made on first use; ResponseError when the topic may not be sent to."""
+        self._check_broker()
+        check_topic(header.topic)
+        check_may_send(header.topic)
+        config = self._broker.topics.get(header.topic) or self._create(header)
+        if config is None:
+            raise ResponseError(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist, apply first please!{FAQ}"
+            )
+        if not config.perm & WRITE:
+            raise ResponseError(
+                ResponseCode.NO_PERMISSION, f"the topic[{header.topic}] sending message is forbidden"
+            )
+        target = SendTarget(config)
+        self._known[header.topic] = target
+        return target
+
+    def _check_broker(self) -> None:
+        """Apache refuses only ordered topics here and leaves the others to routes; a drained broker should drain."""
+        options = self._broker.options
+        if not options.broker_permission & WRITE:
+            raise ResponseError(
+                ResponseCode.NO_PERMISSION, f"the broker[{options.broker_ip1}] sending message is forbidden"
+            )
+
+    def _create(self, header: SendMessageRequest) -> TopicConfig | None:
+        topics, retry = self._broker.topics, header.topic.startswith(RETRY_PREFIX)
+        sys_flag = (_UNIT_SUB if retry else _UNIT) if header.unit_mode else 0
+        created = topics.create_on_send(
+            header.topic,
+            header.default_topic,
+            header.default_topic_queue_nums,
+            sys_flag,
+            auto_create=self._broker.options.auto_create_topic_enable,
+        )
+        if created is None and retry:
+            created = topics.ensure(header.topic, 1, sys_flag=sys_flag)
+        return created

@@ -1,0 +1,214 @@
+"""The broker: store, tables and handlers behind one port."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
+
+from ariane.broker.acknowledge import Acknowledge
+from ariane.broker.clients import ClientTable
+from ariane.broker.config import BrokerOptions
+from ariane.broker.groups import GroupTable
+from ariane.broker.handlers import all_handlers
+from ariane.broker.locks import QueueLocks
+from ariane.broker.longpoll import LongPoll
+from ariane.broker.notify import MemberNotices
+from ariane.broker.offsets import OffsetTable
+from ariane.broker.periodic import Periodic
+from ariane.broker.persistence import Persistence
+from ariane.broker.registration import Registration
+from ariane.broker.store_options import store_options
+from ariane.broker.topics import TopicTable
+from ariane.broker.traffic import Traffic
+from ariane.env import Env
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.ids import pack_host
+from ariane.protocol.units import STORE_HOST_V6, TRANSACTION_PREPARED, Unit
+from ariane.remoting import Client, Connection, Handler, RpcHook, Server, TlsClient, TlsServer, format_address
+from ariane.settings.remoting import TLS_OPTIONS
+from ariane.store import MessageStore, PutResult
+
+log = logging.getLogger("ariane.broker")
+
+CLIENT_SCAN = 10.0  # seconds between looks for clients that fell silent
+NOT_ON_VIP = frozenset({RequestCode.PULL_MESSAGE})
+
+Rewriter = Callable[[Unit], None]
+Listener = Callable[[BrokerOptions], None]
+
+
+class Broker:
+    """One broker, master unless its options say otherwise.
+
+    `before_store` and `put` are the doors for parts that add to the way of a message; `handlers` may be extended before
+    `start`. Parts with a life of their own go to `parts` (anything with `start()` and `async stop()`).
+    """
+
+    def __init__(self, options: BrokerOptions, env: Env | None = None, *, hooks: tuple[RpcHook, ...] = ()) -> None:
+        self.options = options
+        self.env = env or Env()
+        self.started_ms = 0
+        self.store = MessageStore(store_options(options), self.env)
+        self.topics = TopicTable(options, self.env.clock)
+        self.groups = GroupTable(self.env.clock)
+        self.offsets = OffsetTable()
+        self.clients = ClientTable(self.env.clock)
+        self.locks = QueueLocks(self.env.clock, options.rebalance_lock_max_live_time_ms)
+        self.longpoll = LongPoll(self.store, self.env.clock)
+        self.acknowledge = Acknowledge(self.store, sync_flush=options.flush_disk_type == "SYNC_FLUSH")
+        self.traffic = Traffic()
+        self.persistence = Persistence(self)
+        self.registration = Registration(self)
+        self.notices = MemberNotices(self)
+        self.rewriters: list[Rewriter] = []
+        self.on_options: list[Listener] = []
+        self.parts: list[Periodic] = []
+        self.client = Client(clock=self.env.clock, tls=_client_tls(options), name="broker-out")
+        self.handlers: dict[int, Handler] = {}
+        self.handlers.update(all_handlers(self))
+        self._hooks = hooks
+        self._server = self._new_server(self.handlers)
+        self._vip: Server | None = None
+        self._running = AsyncExitStack()
+        self.store_host = b""
+        """Where messages of this broker say that they are stored."""
+
+    # Life.
+
+    async def start(self) -> None:
+        """Open the store, listen, register. ListenFailed and StoreLocked say what stands in the way."""
+        async with AsyncExitStack() as undo:
+            await asyncio.to_thread(self.store.open)
+            undo.push_async_callback(self.store.close)
+            self.persistence.load()
+            await self._server.start(self.options.bind_address, self.options.listen_port)
+            undo.push_async_callback(self._server.stop)
+            self._take_address()
+            await self._start_vip(undo)
+            undo.push_async_callback(self.client.close)
+            self.store.start(asyncio.get_running_loop())
+            self.store.add_dispatch_listener(self.longpoll.arrived)
+            self._start_parts(undo)
+            self.started_ms = self.env.clock.now_ms()
+            undo.push_async_callback(self.persistence.save_all)
+            await self.registration.register()
+            undo.push_async_callback(self.registration.unregister)
+            self._running = undo.pop_all()
+        log.info("broker %s is ready on %s", self.options.broker_name, self.address)
+
+    async def stop(self) -> None:
+        """Unregister, answer what is under way, save every table and close the store."""
+        await self._running.aclose()
+        log.info("broker %s stopped", self.options.broker_name)
+
+    def _start_parts(self, undo: AsyncExitStack) -> None:
+        for part in (*self._own_parts(), *self.parts):
+            part.start()
+            undo.push_async_callback(part.stop)
+
+    def _own_parts(self) -> Iterator[Periodic]:
+        clock, options = self.env.clock, self.options
+        yield self.longpoll.periodic()
+        yield from self.persistence.periodics()
+        yield self.registration.periodic()
+        yield Periodic(clock, CLIENT_SCAN, self.clients.expire, name="expire clients")
+        yield Periodic(clock, options.clean_resource_interval_ms / 1000, self._drop_dead_offsets, name="dead offsets")
+
+    async def _start_vip(self, undo: AsyncExitStack) -> None:
+        """The second port, for clients with the VIP channel on; pulls are not served there."""
+        port = self.options.fast_listen_port
+        if not port:
+            return
+        table = {code: handler for code, handler in self.handlers.items() if code not in NOT_ON_VIP}
+        self._vip = self._new_server(table)
+        await self._vip.start(self.options.bind_address, port)
+        undo.push_async_callback(self._vip.stop)
+
+    def _new_server(self, handlers: dict[int, Handler]) -> Server:
+        options = self.options
+        return Server(
+            handlers,
+            clock=self.env.clock,
+            tls=TlsServer.from_properties(_tls_settings(options)),
+            hooks=self._hooks,
+            idle_timeout=options.server_channel_max_idle_time_seconds,
+            on_close=self._connection_closed,
+            after_read=self.store.dispatch_now,
+            max_frame=options.frame_max_length,
+            backlog=options.server_socket_backlog,
+            name="broker",
+        )
+
+    # What it is called.
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, also when any free one was asked for."""
+        return self._server.port or self.options.listen_port
+
+    @property
+    def address(self) -> str:
+        """The address that clients are told."""
+        return format_address(self.options.broker_ip1, self.port)
+
+    @property
+    def ha_address(self) -> str:
+        """The address that slaves are told."""
+        return format_address(self.options.broker_ip2, self.port + 1)
+
+    def _take_address(self) -> None:
+        self.store_host = pack_host(self.options.broker_ip1, self.port)
+
+    # Storing.
+
+    def before_store(self, unit: Unit) -> None:
+        """Let delay and transactions send a message another way; only messages that ask for it are shown to them."""
+        properties = unit.properties
+        if unit.sys_flag & TRANSACTION_PREPARED or b"DELAY\x01" in properties or b"TRAN_MSG\x01" in properties:
+            for rewrite in self.rewriters:
+                rewrite(unit)
+
+    def put(self, unit: Unit) -> PutResult:
+        """Store a message of the broker's own, such as a retry or a half message; the caller looks at the status."""
+        self.before_store(unit)
+        self.stamp(unit)
+        return self.store.append(unit)
+
+    def stamp(self, unit: Unit) -> None:
+        """Say where the message is stored."""
+        unit.store_host = self.store_host
+        if len(self.store_host) > 8:
+            unit.sys_flag |= STORE_HOST_V6
+
+    # Changes at run time.
+
+    def change_options(self, options: BrokerOptions) -> None:
+        """Take other values of options that may change while running."""
+        old, self.options = self.options, options
+        for listener in self.on_options:
+            listener(options)
+        if old.broker_permission != options.broker_permission:
+            self.registration.soon()
+
+    def _connection_closed(self, connection: Connection) -> None:
+        self.clients.connection_closed(connection)
+        self.offsets.forget_reader(connection)
+        self.longpoll.connection_closed(connection)
+
+    def _drop_dead_offsets(self) -> None:
+        self.offsets.drop_dead_queues(self._queue_exists)
+
+    def _queue_exists(self, topic: str, queue_id: int) -> bool:
+        """Whether a topic still has a queue, for reading or with messages left in it."""
+        config = self.topics.get(topic)
+        if config is None:
+            return False
+        return queue_id < max(config.read_queue_nums, config.write_queue_nums) or self.store.max_offset(topic, queue_id) > 0
+
+
+def _client_tls(options: BrokerOptions) -> TlsClient | None:
+    return TlsClient.from_properties({**_tls_settings(options), "tls.enable": True}) if options.use_tls else None
+
+
+def _tls_settings(options: BrokerOptions) -> dict[str, object]:
+    return {option.name: options.settings[option.name] for option in TLS_OPTIONS}

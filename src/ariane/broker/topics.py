@@ -1,0 +1,152 @@
+"""The topics of a broker: how many queues each has and what may be done with them."""
+
+import logging
+from collections.abc import Callable, Iterator
+
+from ariane import message
+from ariane.broker.config import BrokerOptions
+from ariane.broker.names import SYSTEM_TOPICS, check_topic
+from ariane.env import Clock
+from ariane.message import AUTO_CREATE_TOPIC
+from ariane.protocol.bodies import DataVersion, KVTable, TopicConfig, TopicConfigTable
+from ariane.protocol.bodies.topics import INHERIT, READ, WRITE
+
+log = logging.getLogger("ariane.broker")
+
+_DEFAULT_QUEUES = 16
+_SCHEDULE_QUEUES = 18
+_BENCHMARK_QUEUES = 1024
+
+
+class TopicTable:
+    """All topics by name. Whoever must know of changes (routes, caches, the file) is told through `on_change`."""
+
+    def __init__(self, options: BrokerOptions, clock: Clock) -> None:
+        self._clock = clock
+        self._topics: dict[str, TopicConfig] = {c.topic_name: c for c in _boot_topics(options)}
+        self.version = DataVersion(clock.now_ms(), 0)
+        self.on_change: list[Callable[[str], None]] = []
+        self.system = SYSTEM_TOPICS | {
+            options.broker_cluster_name,
+            options.broker_name,
+            reply_topic(options.broker_cluster_name),
+            options.msg_trace_topic_name,
+        }
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._topics
+
+    def __iter__(self) -> Iterator[TopicConfig]:
+        return iter(list(self._topics.values()))
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def get(self, topic: str) -> TopicConfig | None:
+        return self._topics.get(topic)
+
+    def names(self) -> set[str]:
+        return set(self._topics)
+
+    def table(self) -> TopicConfigTable:
+        """The body that registers them, answers GET_ALL_TOPIC_CONFIG, and is kept as topics.json."""
+        return TopicConfigTable(self.version, self._topics)
+
+    def load(self, table: TopicConfigTable) -> None:
+        """Take over what was kept; topics of the boot that are not in it stay."""
+        self._topics.update(table.topic_config_table)
+        self.version = table.data_version
+
+    def replace(self, table: TopicConfigTable) -> None:
+        """Become a copy of another broker's table, as a slave does."""
+        self._topics = dict(table.topic_config_table)
+        self.version = table.data_version
+        self._tell("")
+
+    def update(self, config: TopicConfig) -> None:
+        """Create a topic or change it."""
+        check_topic(config.topic_name)
+        known = self._topics.get(config.topic_name)
+        log.info("topic %s: %s", "changed" if known else "created", config)
+        self._put(config)
+
+    def delete(self, topic: str) -> bool:
+        """Forget a topic; False when there was none."""
+        if self._topics.pop(topic, None) is None:
+            return False
+        log.info("topic deleted: %s", topic)
+        self._tell(topic)
+        return True
+
+    def create_on_send(
+        self, topic: str, default_topic: str, queues: int, sys_flag: int, *, auto_create: bool
+    ) -> TopicConfig | None:
+        """Create a topic in the image of `default_topic`, if that passes its permission on."""
+        default = self._topics.get(default_topic)
+        if default is None or not default.perm & INHERIT:
+            return None
+        if default_topic == AUTO_CREATE_TOPIC and not auto_create:
+            return None
+        queues = min(queues, default.write_queue_nums)
+        if queues <= 0:
+            return None
+        perm = default.perm & ~INHERIT
+        config = TopicConfig(check_topic(topic), queues, queues, perm, default.topic_filter_type, sys_flag)
+        log.info("topic created on send after %s: %s", default_topic, config)
+        self._put(config)
+        return config
+
+    def ensure(self, topic: str, queues: int, perm: int = READ | WRITE, sys_flag: int = 0) -> TopicConfig:
+        """The topic, created for the broker's own needs when it is missing: retry, dead letters, half messages."""
+        config = self._topics.get(topic)
+        if config is None:
+            config = TopicConfig(check_topic(topic), queues, queues, perm, topic_sys_flag=sys_flag)
+            log.info("topic created on demand: %s", config)
+            self._put(config)
+        return config
+
+    def mark_ordered(self, ordered: KVTable) -> None:
+        """Set the order flag of exactly the topics that the name server lists."""
+        changed = [c for c in self._topics.values() if c.order != (c.topic_name in ordered.table)]
+        for config in changed:
+            config.order = not config.order
+        if changed:
+            self._tell(changed[0].topic_name)
+
+    def is_system(self, topic: str) -> bool:
+        """Topics that nobody may create, change or delete."""
+        return topic in self.system
+
+    def _put(self, config: TopicConfig) -> None:
+        self._topics[config.topic_name] = config
+        self._tell(config.topic_name)
+
+    def _tell(self, topic: str) -> None:
+        if topic:
+            self.version = DataVersion(self._clock.now_ms(), self.version.counter + 1)
+        for listener in self.on_change:
+            listener(topic)
+
+
+def reply_topic(cluster: str) -> str:
+    """Where replies to requests pass through."""
+    return f"{cluster}_{message.REPLY_TOPIC_SUFFIX}"
+
+
+def _boot_topics(options: BrokerOptions) -> Iterator[TopicConfig]:
+    """The topics that every broker of 4.9.7 has from its first start."""
+    both = READ | WRITE
+    yield TopicConfig(message.SELF_TEST_TOPIC, 1, 1)
+    if options.auto_create_topic_enable:
+        queues = options.default_topic_queue_nums
+        yield TopicConfig(AUTO_CREATE_TOPIC, queues, queues, both | INHERIT)
+    yield TopicConfig(message.BENCHMARK_TOPIC, _BENCHMARK_QUEUES, _BENCHMARK_QUEUES)
+    cluster_perm = INHERIT | (both if options.cluster_topic_enable else 0)
+    yield TopicConfig(options.broker_cluster_name, _DEFAULT_QUEUES, _DEFAULT_QUEUES, cluster_perm)
+    broker_perm = INHERIT | (both if options.broker_topic_enable else 0)
+    yield TopicConfig(options.broker_name, 1, 1, broker_perm)
+    yield TopicConfig(message.OFFSET_MOVED_TOPIC, 1, 1)
+    yield TopicConfig(message.SCHEDULE_TOPIC, _SCHEDULE_QUEUES, _SCHEDULE_QUEUES)
+    if options.trace_topic_enable:
+        yield TopicConfig(options.msg_trace_topic_name, 1, 1)
+    yield TopicConfig(reply_topic(options.broker_cluster_name), 1, 1)
