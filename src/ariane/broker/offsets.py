@@ -86,7 +86,7 @@ class OffsetTable:
         self.dirty = True
 
     def reset_at_next_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Reset without the client's help: its next pull is answered with the new place, commits until then are void."""
+        """Reset without the client's help: its next pull is sent to the new place, and commits until then are void."""
         self.reset(group, topic, queue_id, offset)
         self._pending.setdefault(offset_key(topic, group), {})[queue_id] = offset
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ariane.broker.periodic import Periodic
 from ariane.env import Files
+from ariane.errors import ProtocolError
 from ariane.protocol.bodies import ConsumerOffsetTable, SubscriptionGroupTable, TopicConfigTable
 from ariane.store import ConfigFile
 
@@ -24,32 +25,37 @@ RETRY = 5.0  # seconds until a write that failed is tried again
 class KeptTable:
     """One table and its file: `encode` gives its bytes, `decode` takes those of the last run."""
 
-    def __init__(
-        self, files: Files, path: Path, encode: Callable[[], bytes], decode: Callable[[bytes], None]
-    ) -> None:
-        self._file = ConfigFile(files, path)
+    def __init__(self, files: Files, path: Path, encode: Callable[[], bytes], decode: Callable[[bytes], None]) -> None:
+        self._file = ConfigFile(path, files)
         self._encode = encode
         self._decode = decode
         self.dirty = False
 
     def load(self) -> None:
-        self._file.load(self._decode)
+        """Take over the last run's table, or that of its backup when the file is damaged."""
+        self._file.load(self._read)
+
+    def _read(self, text: str) -> None:
+        try:
+            self._decode(text.encode())
+        except ProtocolError as error:
+            raise ValueError(str(error)) from None
 
     def save(self) -> None:
         """Write now; a failure is logged, and tried again by the next `save_if_dirty`."""
         self.dirty = True
         try:
-            self._file.save(self._encode())
+            self._file.save(self._encode().decode())
             self.dirty = False
         except OSError:
             log.exception("%s could not be written", self._file.path)
 
     async def save_aside(self) -> None:
         """Write without making the event loop wait for the disk."""
-        data = self._encode()
+        text = self._encode().decode()
         self.dirty = False
         try:
-            await asyncio.to_thread(self._file.save, data)
+            await asyncio.to_thread(self._file.save, text)
         except OSError:
             self.dirty = True
             log.exception("%s could not be written", self._file.path)

@@ -79,8 +79,8 @@ class Registration:
         await asyncio.gather(*(self._unregister_at(address) for address in self.name_servers))
 
     def periodic(self) -> Periodic:
-        clock, options = self._broker.env.clock, self._broker.options
-        return Periodic(clock, options.register_name_server_period_ms / 1000, self._regularly, name="register", first=10)
+        period = self._broker.options.register_name_server_period_ms / 1000
+        return Periodic(self._broker.env.clock, period, self._regularly, name="register", first=10)
 
     async def _regularly(self) -> None:
         if not self.active:

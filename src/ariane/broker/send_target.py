@@ -59,9 +59,7 @@ class SendTargets:
                 ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist, apply first please!{FAQ}"
             )
         if not config.perm & WRITE:
-            raise ResponseError(
-                ResponseCode.NO_PERMISSION, f"the topic[{header.topic}] sending message is forbidden"
-            )
+            raise ResponseError(ResponseCode.NO_PERMISSION, f"the topic[{header.topic}] sending message is forbidden")
         target = SendTarget(config)
         self._known[header.topic] = target
         return target

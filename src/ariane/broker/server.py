@@ -20,12 +20,22 @@ from ariane.broker.registration import Registration
 from ariane.broker.store_options import store_options
 from ariane.broker.topics import TopicTable
 from ariane.broker.traffic import Traffic
-from ariane.env import Env
+from ariane.env import Env, Files
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.ids import pack_host
-from ariane.protocol.units import STORE_HOST_V6, TRANSACTION_PREPARED, Unit
-from ariane.remoting import Client, Connection, Handler, RpcHook, Server, TlsClient, TlsServer, format_address
-from ariane.settings.remoting import TLS_OPTIONS
+from ariane.protocol.units import TRANSACTION_PREPARED, Unit
+from ariane.remoting import (
+    Client,
+    Connection,
+    Handler,
+    RpcHook,
+    Server,
+    SocketOptions,
+    TlsClient,
+    TlsServer,
+    format_address,
+)
+from ariane.remoting.tls_properties import tls_properties
 from ariane.store import MessageStore, PutResult
 
 log = logging.getLogger("ariane.broker")
@@ -63,7 +73,7 @@ class Broker:
         self.rewriters: list[Rewriter] = []
         self.on_options: list[Listener] = []
         self.parts: list[Periodic] = []
-        self.client = Client(clock=self.env.clock, tls=_client_tls(options), name="broker-out")
+        self.client = Client(clock=self.env.clock, tls=_client_tls(options, self.env.files), name="broker-out")
         self.handlers: dict[int, Handler] = {}
         self.handlers.update(all_handlers(self))
         self._hooks = hooks
@@ -129,13 +139,19 @@ class Broker:
         return Server(
             handlers,
             clock=self.env.clock,
-            tls=TlsServer.from_properties(_tls_settings(options)),
+            tls=TlsServer.from_properties(tls_properties(options.settings.values, self.env.files)),
             hooks=self._hooks,
             idle_timeout=options.server_channel_max_idle_time_seconds,
             on_close=self._connection_closed,
             after_read=self.store.dispatch_now,
             max_frame=options.frame_max_length,
-            backlog=options.server_socket_backlog,
+            sockets=SocketOptions(
+                backlog=options.server_socket_backlog,
+                send_buffer=options.server_socket_snd_buf_size,
+                receive_buffer=options.server_socket_rcv_buf_size,
+                high_water=options.write_buffer_high_water_mark,
+                low_water=options.write_buffer_low_water_mark,
+            ),
             name="broker",
         )
 
@@ -171,14 +187,12 @@ class Broker:
     def put(self, unit: Unit) -> PutResult:
         """Store a message of the broker's own, such as a retry or a half message; the caller looks at the status."""
         self.before_store(unit)
-        self.stamp(unit)
-        return self.store.append(unit)
+        return self.append(unit)
 
-    def stamp(self, unit: Unit) -> None:
-        """Say where the message is stored."""
+    def append(self, unit: Unit) -> PutResult:
+        """Store a message as it is, past delay and transactions."""
         unit.store_host = self.store_host
-        if len(self.store_host) > 8:
-            unit.sys_flag |= STORE_HOST_V6
+        return self.store.append(unit)
 
     # Changes at run time.
 
@@ -203,12 +217,11 @@ class Broker:
         config = self.topics.get(topic)
         if config is None:
             return False
-        return queue_id < max(config.read_queue_nums, config.write_queue_nums) or self.store.max_offset(topic, queue_id) > 0
+        queues = max(config.read_queue_nums, config.write_queue_nums)
+        return queue_id < queues or self.store.max_offset(topic, queue_id) > 0
 
 
-def _client_tls(options: BrokerOptions) -> TlsClient | None:
-    return TlsClient.from_properties({**_tls_settings(options), "tls.enable": True}) if options.use_tls else None
-
-
-def _tls_settings(options: BrokerOptions) -> dict[str, object]:
-    return {option.name: options.settings[option.name] for option in TLS_OPTIONS}
+def _client_tls(options: BrokerOptions, files: Files) -> TlsClient | None:
+    if not options.use_tls:
+        return None
+    return TlsClient.from_properties({**tls_properties(options.settings.values, files), "tls.enable": True})

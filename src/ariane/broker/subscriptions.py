@@ -42,9 +42,7 @@ class Subscriptions:
         """The filter of a pull that relies on what the group's heartbeats said."""
         group = self._broker.clients.consumer_group(header.consumer_group)
         if group is None:
-            raise ResponseError(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ}"
-            )
+            raise ResponseError(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ}")
         if not config.consume_broadcast_enable and group.message_model == "BROADCASTING":
             remark = f"the consumer group[{header.consumer_group}] can not consume by broadcast way"
             raise ResponseError(ResponseCode.NO_PERMISSION, remark)

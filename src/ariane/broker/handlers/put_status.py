@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ariane.errors import ResponseError
@@ -31,7 +32,7 @@ def is_kept(status: PutStatus) -> bool:
 
 def response_code(status: PutStatus) -> int:
     """The code that answers a put."""
-    return _KEPT.get(status) or _FAILED.get(status, ResponseCode.SUCCESS if is_kept(status) else ResponseCode.SYSTEM_ERROR)
+    return _KEPT[status] if status in _KEPT else _FAILED.get(status, ResponseCode.SYSTEM_ERROR)
 
 
 def failure(broker: Broker, status: PutStatus) -> ResponseError:
@@ -58,7 +59,5 @@ def _remark(broker: Broker, status: PutStatus) -> str:
 
 
 def _disk(broker: Broker) -> str:
-    from pathlib import Path
-
     used = broker.env.files.usage(Path(broker.options.store_path_root_dir)).used_ratio
     return f"CL: {used:5.2f} CQ: {used:5.2f} INDEX: {used:5.2f}"

@@ -58,14 +58,8 @@ def human_bytes(count: int) -> str:
     >>> human_bytes(512), human_bytes(1536)
     ('512 B', '1.5 KiB')
     """
-    if count < 1024:
-        return f"{count} B"
-    value, unit = float(count), ""
-    for unit in _UNITS:
-        value /= 1024
-        if value < 1024:
-            break
-    return f"{value:.1f} {unit}iB"
+    exponent = min(max(count.bit_length() - 1, 0) // 10, len(_UNITS))
+    return f"{count / 1024**exponent:.1f} {_UNITS[exponent - 1]}iB" if exponent else f"{count} B"
 
 
 def handlers(broker: Broker) -> dict[int, Handler]:
