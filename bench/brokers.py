@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.peers.build import Build
-from tests.peers.jvm import Server, free_port, java, listening, until, write_logback
+from tests.peers.jvm import SMALL, Server, free_port, java, listening, until, write_logback
 from tests.peers.servers import PLAIN, ApacheNamesrv
 
 APACHE_FLAGS = [  # as Apache's own start script sets them
     "-server", "-Xms4g", "-Xmx4g", "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m", "-XX:G1ReservePercent=25",
     "-XX:InitiatingHeapOccupancyPercent=30", "-XX:+AlwaysPreTouch", "-XX:MaxDirectMemorySize=15g",
-    "-XX:-TieredCompilation", "-XX:+TieredCompilation", "-XX:-UseSerialGC", "-XX:TieredStopAtLevel=4",
 ]  # fmt: skip
 
 
@@ -61,7 +60,8 @@ class Apache:
         (broker / "broker.conf").write_text(settings(port, self.namesrv, broker / "store", flush))
         main = ["ariane.peers.Server", "org.apache.rocketmq.broker.BrokerStartup", "-c", str(broker / "broker.conf")]
         started = time.monotonic()
-        self._server = Server("broker", broker, java(build, broker, APACHE_FLAGS, PLAIN, main))
+        command = [word for word in java(build, broker, APACHE_FLAGS, PLAIN, main) if word not in SMALL]
+        self._server = Server("broker", broker, command)
         self._server.await_line("boot success", timeout=120)
         self.seconds_to_ready = time.monotonic() - started
         self.pid = self._server.pid

@@ -25,6 +25,11 @@ class Load:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
 
+    @property
+    def pid(self) -> int:
+        """The process id, to tell the client's cost from others'."""
+        return self._process.pid
+
     def run(self, case: str, **arguments: object) -> dict[str, Any]:
         """Run one case to its end; raises what the client said went wrong."""
         assert self._process.stdin is not None

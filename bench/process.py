@@ -1,4 +1,4 @@
-"""What a process costs, read from the kernel's books."""
+"""What a process costs, and how busy the machine was meanwhile, read from the kernel's books."""
 
 import os
 from dataclasses import dataclass
@@ -28,6 +28,27 @@ def memory(pid: int) -> Memory:
     return Memory(kib["VmRSS"] / 1024, kib["RssAnon"] / 1024)
 
 
-def stolen_seconds() -> float:
-    """Time that the machine's host gave to others, on all cores."""
-    return int(Path("/proc/stat").read_text().splitlines()[0].split()[8]) / _TICK
+@dataclass(frozen=True)
+class Machine:
+    """Seconds of all cores together: busy with anything, and given by the host to others."""
+
+    busy: float
+    stolen: float
+
+
+def machine() -> Machine:
+    """The machine's books now; the difference of two is what happened between them."""
+    user, nice, system, _, _, interrupt, soft, stolen = (
+        int(word) / _TICK for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
+    )
+    return Machine(user + nice + system + interrupt + soft, stolen)
+
+
+def open_files(pid: int) -> int:
+    """How many file descriptors a process holds."""
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def mappings(pid: int) -> int:
+    """How many memory mappings a process holds; the kernel's default limit is 65,530."""
+    return Path(f"/proc/{pid}/maps").read_bytes().count(b"\n")

@@ -1,4 +1,4 @@
-"""The table and the plot of a run: ratios of neighbours, medians over the rounds."""
+"""The table of a run: ratios of neighbours, medians over the rounds."""
 
 from pathlib import Path
 from statistics import median
@@ -7,6 +7,7 @@ from typing import Any
 from bench.cases import Case
 
 Row = dict[str, Any]
+PROCESS = (("ready", "start-up to ready, s", 0.5), ("private", "memory beside the page cache, MiB", 0.1))
 
 
 def ratio(rows: list[Row], case: str, figure: str) -> float | None:
@@ -22,38 +23,58 @@ def _figures(rows: list[Row], broker: str, case: str, figure: str) -> list[float
 
 def _absolute(rows: list[Row], broker: str, case: str, figure: str) -> str:
     found = _figures(rows, broker, case, figure)
-    return f"{median(found):,.1f}" if found else "-"
+    if not found:
+        return "-"
+    middle = median(found)
+    return f"{middle:,.0f}" if middle >= 1000 else f"{middle:.1f}"
 
 
-def print_table(rows: list[Row], chosen: list[Case]) -> None:
+def _pair(rows: list[Row], broker: str, case: str) -> str:
+    return f"{_absolute(rows, broker, case, 'cpu_us')} · {_absolute(rows, broker, case, 'rate')}"
+
+
+def table(rows: list[Row], chosen: list[Case]) -> str:
     """A Markdown table: one row a case, ratios first, absolute figures for information behind them."""
-    print("\n| case | CPU a message: ratio (target) | messages/s: ratio (target) | ours µs, msg/s | Apache µs, msg/s |")
-    print("|---|---|---|---|---|")
+    lines = [
+        "| case | CPU a message: ratio (target) | messages/s: ratio (target) | ours: µs · msg/s | Apache: µs · msg/s |",
+        "|---|---|---|---|---|",
+    ]
     for case in chosen:
         cpu = _cell(ratio(rows, case.name, "cpu_us"), case.cpu_target, at_most=True)
         rate = _cell(ratio(rows, case.name, "rate"), case.rate_target, at_most=False)
-        ours, theirs = (
-            f"{_absolute(rows, broker, case.name, 'cpu_us')}, {_absolute(rows, broker, case.name, 'rate')}"
-            for broker in ("ariane", "apache")
-        )
-        print(f"| {case.name} | {cpu} | {rate} | {ours} | {theirs} |")
-        if case.kind == "latency":
-            _print_latency(rows, case)
-    for figure, what, target in (
-        ("ready", "start-up to ready, s", 0.5),
-        ("private", "memory beside the cache, MiB", 0.1),
-    ):
-        cell = _cell(ratio(rows, "process", figure), target, at_most=True)
-        print(f"| {what} | {cell} | | {_absolute(rows, 'ariane', 'process', figure)} "
-              f"| {_absolute(rows, 'apache', 'process', figure)} |")  # fmt: skip
+        ours, theirs = (_pair(rows, broker, case.name) for broker in ("ariane", "apache"))
+        lines.append(f"| {case.name} | {cpu} | {rate} | {ours} | {theirs} |")
+        lines += _special(rows, case)
+    for figure, what, target in PROCESS:
+        lines.append(_single(rows, "process", figure, what, target))
+    return "\n".join([*lines, *_kafka(rows)]) + "\n"
 
 
-def _print_latency(rows: list[Row], case: Case) -> None:
-    for figure in ("p50", "p99", "p999"):
-        target = case.p99_target if figure == "p99" else None
-        cell = _cell(ratio(rows, case.name, figure), target, at_most=True)
-        ours, theirs = (_absolute(rows, broker, case.name, figure) for broker in ("ariane", "apache"))
-        print(f"| {case.name}: {figure}, ms | {cell} | | {ours} | {theirs} |")
+def _special(rows: list[Row], case: Case) -> list[str]:
+    if case.kind == "latency":
+        targets = {"p50": None, "p99": case.p99_target, "p999": None}
+        return [_single(rows, case.name, name, f"{case.name}: {name}, ms", goal) for name, goal in targets.items()]
+    if case.kind == "oneway":
+        return [_single(rows, case.name, "lost", f"{case.name}: messages lost", None)]
+    return []
+
+
+def _single(rows: list[Row], case: str, figure: str, what: str, target: float | None) -> str:
+    cell = _cell(ratio(rows, case, figure), target, at_most=True)
+    ours, theirs = (_absolute(rows, broker, case, figure) for broker in ("ariane", "apache"))
+    return f"| {what} | {cell} | | {ours} | {theirs} |"
+
+
+def _kafka(rows: list[Row]) -> list[str]:
+    """Kafka's figures stand beside, without a ratio: other tools, another protocol, batches of its own size."""
+    if not _figures(rows, "kafka", "batches", "rate"):
+        return []
+    head = ["", "| Kafka 4.3.1, its own tools, one node | CPU µs a message | messages/s |", "|---|---|---|"]
+    names = {"batches": "batched sending, 128 B, acks=1", "drain": "draining"}
+    return head + [
+        f"| {what} | {_absolute(rows, 'kafka', case, 'cpu_us')} | {_absolute(rows, 'kafka', case, 'rate')} |"
+        for case, what in names.items()
+    ]
 
 
 def _cell(value: float | None, target: float | None, *, at_most: bool) -> str:
@@ -66,7 +87,7 @@ def _cell(value: float | None, target: float | None, *, at_most: bool) -> str:
 
 
 def write_plot(rows: list[Row], chosen: list[Case], path: Path) -> None:
-    """A bar a case: broker CPU per message as a ratio to Apache's, with a line at 1."""
+    """A bar a case: broker CPU per message as a ratio to Apache's, with a line at 1 and a mark at the target."""
     bars = [(case.name, ratio(rows, case.name, "cpu_us"), case.cpu_target) for case in chosen]
     shown = [(name, value, target) for name, value, target in bars if value is not None]
     width, left, step = 760, 230, 26
@@ -78,15 +99,20 @@ def write_plot(rows: list[Row], chosen: list[Case], path: Path) -> None:
         '<text x="10" y="22" font-size="14">Broker CPU per message, Ariane to Apache 4.9.7 (1 = equal)</text>',
     ]
     for number, (name, value, target) in enumerate(shown):
-        y = 40 + number * step
-        parts.append(f'<text x="{left - 8}" y="{y + 14}" font-size="12" text-anchor="end">{name}</text>')
-        parts.append(f'<rect x="{left}" y="{y}" width="{value * scale:.1f}" height="18" fill="#3b7dd8"/>')
-        parts.append(f'<text x="{left + value * scale + 5:.1f}" y="{y + 14}" font-size="12">{value:.2f}</text>')
-        if target is not None:
-            x = left + target * scale
-            parts.append(f'<line x1="{x:.1f}" y1="{y - 2}" x2="{x:.1f}" y2="{y + 20}" stroke="#d8503b"/>')
+        parts += _bar(40 + number * step, left, scale, name, value, target)
     x = left + scale
-    parts.append(
-        f'<line x1="{x:.1f}" y1="34" x2="{x:.1f}" y2="{height - 14}" stroke="#888" stroke-dasharray="4"/></svg>'
-    )
-    path.write_text("\n".join(parts))
+    line = f'<line x1="{x:.1f}" y1="34" x2="{x:.1f}" y2="{height - 14}" stroke="#888" stroke-dasharray="4"/></svg>'
+    path.write_text("\n".join([*parts, line]))
+
+
+def _bar(y: int, left: int, scale: float, name: str, value: float, target: float | None) -> list[str]:
+    end = left + value * scale
+    parts = [
+        f'<text x="{left - 8}" y="{y + 14}" font-size="12" text-anchor="end">{name}</text>',
+        f'<rect x="{left}" y="{y}" width="{value * scale:.1f}" height="18" fill="#3b7dd8"/>',
+        f'<text x="{end + 5:.1f}" y="{y + 14}" font-size="12">{value:.2f}</text>',
+    ]
+    if target is not None:
+        x = left + target * scale
+        parts.append(f'<line x1="{x:.1f}" y1="{y - 2}" x2="{x:.1f}" y2="{y + 20}" stroke="#d8503b"/>')
+    return parts

@@ -11,6 +11,7 @@ import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
@@ -119,12 +120,40 @@ public class Load {
         });
     }
 
+    /** Nobody answers a one-way message: what arrived is told by the queues' ends, once they stop moving. */
     static Map<String, Object> oneway(Args args) throws Exception {
         byte[] body = new byte[args.number("size")];
-        return threads(args, args.number("threads"), producer -> {
+        DefaultMQProducer watcher = producer(args);
+        watcher.send(new Message(args.text("topic"), body));
+        long before = stored(watcher, args.text("topic"));
+        long start = System.nanoTime();
+        Map<String, Object> sent = threads(args, args.number("threads"), producer -> {
             producer.sendOneway(new Message(args.text("topic"), body));
             return 1;
         });
+        long last = 0;
+        long moved = System.nanoTime();
+        while (System.nanoTime() - moved < 2_000_000_000L) {
+            long now = stored(watcher, args.text("topic"));
+            if (now != last) {
+                last = now;
+                moved = System.nanoTime();
+            }
+            Thread.sleep(20);
+        }
+        watcher.shutdown();
+        Map<String, Object> result = result(last - before, moved - start);
+        result.put("failed", sent.get("failed"));
+        result.put("lost", (long) sent.get("messages") + 1 - (last - before));
+        return result;
+    }
+
+    static long stored(DefaultMQProducer producer, String topic) throws Exception {
+        long sum = 0;
+        for (MessageQueue queue : producer.fetchPublishMessageQueues(topic)) {
+            sum += producer.maxOffset(new MessageQueue(topic, queue.getBrokerName(), queue.getQueueId()));
+        }
+        return sum;
     }
 
     static Map<String, Object> batch(Args args) throws Exception {
@@ -272,7 +301,7 @@ public class Load {
         for (int i = 0; i < count; i++) {
             long due = start + i * 1_000_000_000L / args.number("rate");
             while (System.nanoTime() < due) {
-                Thread.sleep(0, 200_000);
+                LockSupport.parkNanos(50_000);
             }
             Message message = new Message(args.text("topic"), new byte[args.number("size")]);
             message.putUserProperty("n", String.valueOf(i));

@@ -81,7 +81,8 @@ def _make(done: Path) -> None:
     (part / "classes").mkdir(parents=True)
     _copy_jars(part / "jars")
     sources = [str(path) for path in _sources()]
-    _run(["javac", "--release", "17", "-nowarn", "-cp", f"{part / 'jars'}/*", "-d", str(part / "classes"), *sources])
+    places = ["-cp", f"{part / 'jars'}/*", "-d", str(part / "classes")]
+    run_tool(["javac", "--release", "17", "-nowarn", *places, *sources])
     part.rename(done)
 
 
@@ -92,12 +93,13 @@ def _copy_jars(jars: Path) -> None:
         part = kept.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
         places = [f"-Dmaven.repo.local={CACHE / 'm2'}", f"-DoutputDirectory={part}"]
-        _run(["mvn", "-B", "-q", "-ntp", "-f", str(JAVA / "pom.xml"), COPY, "-DincludeScope=runtime", *places])
+        run_tool(["mvn", "-B", "-q", "-ntp", "-f", str(JAVA / "pom.xml"), COPY, "-DincludeScope=runtime", *places])
         part.rename(kept)
     jars.symlink_to(kept)
 
 
-def _run(command: list[str]) -> None:
+def run_tool(command: list[str]) -> None:
+    """Run Maven or a compiler; BuildFailed carries what it said."""
     result = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if result.returncode != 0:
         raise BuildFailed(f"`{command[0]}` failed with {result.returncode}:\n{result.stdout[-4000:]}")
