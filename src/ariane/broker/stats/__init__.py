@@ -1,0 +1,11 @@
+"""What the broker counts: messages and bytes by topic, group and queue, the store's rates and latencies.
+
+Pure state: counting is a few additions, and time comes in from outside by `tick`.
+"""
+
+from ariane.broker.stats.counting import BrokerStats, StatsSnapshot
+from ariane.broker.stats.names import StatsName
+from ariane.broker.stats.store import StoreStats
+from ariane.broker.stats.texts import byte_count_text, double_text
+
+__all__ = ["BrokerStats", "StatsName", "StatsSnapshot", "StoreStats", "byte_count_text", "double_text"]

@@ -1,0 +1,202 @@
+"""Messages and bytes in and out, by broker, topic, group and queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ariane.broker.stats.counter import DAY, HOUR, MINUTE, WINDOWS, Counter, Window
+from ariane.broker.stats.names import GROUP_PART, TOPIC_PART, StatsName, has_part
+from ariane.protocol.bodies.stats import BrokerStatsData
+
+DETAILED = frozenset(
+    {StatsName.QUEUE_PUT_NUMS, StatsName.QUEUE_PUT_SIZE, StatsName.QUEUE_GET_NUMS, StatsName.QUEUE_GET_SIZE}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StatsSnapshot:
+    """All totals since the start, for metrics: name, key, sum and number of additions."""
+
+    totals: Mapping[str, Mapping[str, tuple[int, int]]]
+    fall_behind_bytes: Mapping[str, int]
+    fall_behind_ms: Mapping[str, int]
+
+
+class BrokerStats:
+    """Counts on the hot path into one cell a queue; `tick` spreads the cells over the counters and samples those.
+
+    >>> stats = BrokerStats("DefaultCluster")
+    >>> stats.put("TopicA", 0, count=2, size=300)
+    >>> stats.tick(10_000)
+    >>> stats.view("TOPIC_PUT_NUMS", "TopicA").stats_minute.sum
+    2
+    """
+
+    def __init__(self, cluster: str, *, detailed: bool = True) -> None:
+        self._cluster = cluster
+        self._detailed = detailed
+        self._counters: dict[StatsName, dict[str, Counter]] = {
+            name: {} for name in StatsName if detailed or name not in DETAILED
+        }
+        self._puts: dict[tuple[str, int], list[int]] = {}
+        self._gets: dict[tuple[str, str, int], list[int]] = {}
+        self._due_ms = [0 for _ in WINDOWS]
+        self.fall_behind_bytes: dict[str, int] = {}
+        self.fall_behind_ms: dict[str, int] = {}
+
+    def put(self, topic: str, queue_id: int, count: int, size: int) -> None:
+        """Messages were stored by one request."""
+        cell = self._puts.get((topic, queue_id))
+        if cell is None:
+            cell = self._puts[topic, queue_id] = [0, 0, 0]
+        cell[0] += count
+        cell[1] += 1
+        cell[2] += size
+
+    def got(self, group: str, topic: str, queue_id: int, count: int, size: int, latency_ms: int) -> None:
+        """Messages were given to a group by one pull."""
+        cell = self._gets.get((group, topic, queue_id))
+        if cell is None:
+            cell = self._gets[group, topic, queue_id] = [0, 0, 0, 0]
+        cell[0] += count
+        cell[1] += 1
+        cell[2] += size
+        cell[3] += latency_ms
+
+    def sent_back(self, group: str, topic: str) -> None:
+        """A consumer gave a message back to be retried."""
+        self._counter(StatsName.SNDBCK_PUT_NUMS, f"{topic}@{group}").add(1, 1)
+
+    def got_from_disk(self, group: str, topic: str, count: int, size: int) -> None:
+        """Messages of a pull were no longer in memory."""
+        key = f"{topic}@{group}"
+        self._counter(StatsName.GROUP_GET_FROM_DISK_NUMS, key).add(count, 1)
+        self._counter(StatsName.GROUP_GET_FROM_DISK_SIZE, key).add(size, 1)
+        self._counter(StatsName.BROKER_GET_FROM_DISK_NUMS, self._cluster).add(count, 0)
+        self._counter(StatsName.BROKER_GET_FROM_DISK_SIZE, self._cluster).add(size, 0)
+
+    def fell_behind(
+        self, group: str, topic: str, queue_id: int, *, size: int | None = None, ms: int | None = None
+    ) -> None:
+        """How far the messages of a pull lie behind the newest, in bytes or in time."""
+        key = f"{queue_id}@{topic}@{group}"
+        if size is not None:
+            self.fall_behind_bytes[key] = size
+        if ms is not None:
+            self.fall_behind_ms[key] = ms
+
+    def commercial(self, name: StatsName, owner: str, topic: str, group: str, kind: str, value: int) -> None:
+        """One of the COMMERCIAL counts, by the owner of an access key."""
+        self._counter(name, f"{owner}@{topic}@{group}@{kind}").add(value, 1)
+
+    def tick(self, now_ms: int) -> None:
+        """Samples what is due; call it every second or so. The first call samples everything."""
+        for place, window in enumerate(WINDOWS):
+            if _is_due(self._due_ms[place], window.period_ms, now_ms):
+                self._due_ms[place] = _next_due(self._due_ms[place], window.period_ms, now_ms)
+                self._sample(window, now_ms)
+
+    def view(self, name: str, key: str) -> BrokerStatsData | None:
+        """The body for VIEW_BROKER_STATS_DATA, or None when nothing was ever counted under that name and key."""
+        self._spread()
+        counter = self._find(name, key)
+        if counter is None:
+            return None
+        return BrokerStatsData(
+            stats_minute=counter.over(MINUTE), stats_hour=counter.over(HOUR), stats_day=counter.over(DAY)
+        )
+
+    def group_get_tps(self, group: str, topic: str) -> float:
+        """How fast a group consumes a topic, over the last minute."""
+        counter = self._find(StatsName.GROUP_GET_NUMS, f"{topic}@{group}")
+        return counter.over(MINUTE).tps if counter is not None else 0.0
+
+    def snapshot(self) -> StatsSnapshot:
+        """All totals, for metrics."""
+        self._spread()
+        totals = {
+            name.value: {key: (counter.value, counter.times) for key, counter in counters.items()}
+            for name, counters in self._counters.items()
+        }
+        return StatsSnapshot(totals, dict(self.fall_behind_bytes), dict(self.fall_behind_ms))
+
+    def topic_deleted(self, topic: str) -> None:
+        """Forgets the counts of a topic."""
+        self._forget(TOPIC_PART, topic)
+        self._forget_falls(-2, topic)
+
+    def group_deleted(self, group: str) -> None:
+        """Forgets the counts of a group."""
+        self._forget(GROUP_PART, group)
+        self._forget_falls(-1, group)
+
+    def _sample(self, window: Window, now_ms: int) -> None:
+        self._spread()
+        for counters in self._counters.values():
+            for counter in counters.values():
+                counter.sample(window, now_ms)
+
+    def _find(self, name: str, key: str) -> Counter | None:
+        if name not in StatsName.__members__:
+            return None
+        return self._counters.get(StatsName(name), {}).get(key)
+
+    def _counter(self, name: StatsName, key: str) -> Counter:
+        counters = self._counters[name]
+        counter = counters.get(key)
+        if counter is None:
+            counter = counters[key] = Counter()
+        return counter
+
+    def _spread(self) -> None:
+        """Empties the cells of the hot path into the counters."""
+        puts, self._puts = self._puts, {}
+        for (topic, queue_id), (count, times, size) in puts.items():
+            self._spread_put(topic, queue_id, count, times, size)
+        gets, self._gets = self._gets, {}
+        for (group, topic, queue_id), (count, times, size, latency_ms) in gets.items():
+            self._spread_get(group, topic, queue_id, count, times, size)
+            key = f"{queue_id}@{topic}@{group}" if self._detailed else f"{topic}@{group}"
+            self._counter(StatsName.GROUP_GET_LATENCY, key).add(latency_ms, times)
+
+    def _spread_put(self, topic: str, queue_id: int, count: int, times: int, size: int) -> None:
+        self._counter(StatsName.TOPIC_PUT_NUMS, topic).add(count, times)
+        self._counter(StatsName.TOPIC_PUT_SIZE, topic).add(size, times)
+        # Apache counts no additions for the broker as a whole, so its mean stays 0.
+        self._counter(StatsName.BROKER_PUT_NUMS, self._cluster).add(count, 0)
+        if self._detailed:
+            self._counter(StatsName.QUEUE_PUT_NUMS, f"{topic}@{queue_id}").add(count, times)
+            self._counter(StatsName.QUEUE_PUT_SIZE, f"{topic}@{queue_id}").add(size, times)
+
+    def _spread_get(self, group: str, topic: str, queue_id: int, count: int, times: int, size: int) -> None:
+        self._counter(StatsName.GROUP_GET_NUMS, f"{topic}@{group}").add(count, times)
+        self._counter(StatsName.GROUP_GET_SIZE, f"{topic}@{group}").add(size, times)
+        self._counter(StatsName.BROKER_GET_NUMS, self._cluster).add(count, 0)
+        if self._detailed:
+            self._counter(StatsName.QUEUE_GET_NUMS, f"{topic}@{queue_id}@{group}").add(count, times)
+            self._counter(StatsName.QUEUE_GET_SIZE, f"{topic}@{queue_id}@{group}").add(size, times)
+
+    def _forget(self, parts: Mapping[StatsName, int], name: str) -> None:
+        self._spread()
+        for stats_name, part in parts.items():
+            counters = self._counters.get(stats_name, {})
+            for key in [key for key in counters if has_part(key, part, name)]:
+                del counters[key]
+
+    def _forget_falls(self, part: int, name: str) -> None:
+        for falls in (self.fall_behind_bytes, self.fall_behind_ms):
+            for key in [key for key in falls if has_part(key, part, name)]:
+                del falls[key]
+
+
+def _is_due(due_ms: int, period_ms: int, now_ms: int) -> bool:
+    """Also when the clock was set back, or nothing would be sampled until it has caught up."""
+    return now_ms >= due_ms or now_ms < due_ms - period_ms
+
+
+def _next_due(due_ms: int, period_ms: int, now_ms: int) -> int:
+    """A whole number of periods after the first call; missed ones are not made up for."""
+    if due_ms == 0 or now_ms < due_ms:
+        return now_ms + period_ms
+    return due_ms + ((now_ms - due_ms) // period_ms + 1) * period_ms
