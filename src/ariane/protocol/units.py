@@ -44,7 +44,7 @@ QUEUE_OFFSET_AT: Final = 20
 PHYSICAL_OFFSET_AT: Final = 28
 
 
-def body_crc(body: bytes) -> int:
+def body_crc(body: bytes | memoryview) -> int:
     """The checksum that RocketMQ stores: CRC-32 without its highest bit."""
     return crc32(body) & 0x7FFFFFFF
 

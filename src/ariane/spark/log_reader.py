@@ -1,0 +1,106 @@
+"""Byte ranges of log files to tables of units: what one Spark task reads."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ariane.errors import StoreError
+from ariane.spark.log_files import Bytes, LogFile, open_bytes
+from ariane.spark.scan import End, Hop, find_sync, hop, in_sync
+from ariane.spark.unit_table import UnitTable
+
+BATCH_ROWS: Final = 1 << 16
+BATCH_BYTES: Final = 32 << 20
+_LONGEST_UNIT: Final = 8 << 20  # read behind the range of a remote file, for the unit that crosses its end
+_ZEROS: Final = 64 << 10  # so many zeros behind a unit are the unwritten rest of the log
+
+
+@dataclass(frozen=True)
+class LogRange:
+    """The units that begin in bytes [start, stop) of a file."""
+
+    file: LogFile
+    start: int
+    stop: int
+    last: bool  # no file behind this one has messages: it may end in the middle of a unit
+
+
+def read_range(part: LogRange, *, fail: bool) -> Iterator[UnitTable]:
+    """The units of a range, batch by batch.
+
+    A torn unit at the end of the log is not there. Damage anywhere else is an error, or skipped when `fail` is false.
+    """
+    data = open_bytes(part.file, part.start, part.stop + _LONGEST_UNIT)
+    shift = part.file.base - data.base  # 0 for a mapped file
+    at, stop = part.start + shift, part.stop + shift
+    if not in_sync(data.view, data.base, at):
+        at = _first(part, data, at, stop, fail)
+    while 0 <= at < stop:
+        found = hop(data.view, at, min(stop, at + BATCH_BYTES), BATCH_ROWS)
+        table = _good(data, found)
+        if len(table):
+            yield table
+        whole = len(table) == len(found.starts)
+        if whole and found.why is End.BLANK:
+            return
+        if whole and found.why is End.ENOUGH:
+            at = found.end
+        else:
+            at = _behind_damage(part, data, found.end if whole else int(found.starts[len(table)]), fail)
+
+
+def _first(part: LogRange, data: Bytes, at: int, stop: int, fail: bool) -> int:
+    """Where the first unit of a range begins that starts within another unit, or with a damaged one."""
+    if part.start == 0 and not is_blank(data.view, at):
+        return _behind_damage(part, data, at, fail)
+    return find_sync(data.view, data.base, at, stop)
+
+
+def _good(data: Bytes, found: Hop) -> UnitTable:
+    """The units up to the first that is malformed or is not where it says it is."""
+    table = UnitTable(data.view, found.starts)
+    count = table.well_formed()
+    if count < len(table):
+        table = UnitTable(data.view, found.starts[:count])
+    in_place = table.physical_offsets == data.base + table.starts
+    return table if in_place.all() else UnitTable(data.view, table.starts[: int(np.argmin(in_place))])
+
+
+def _behind_damage(part: LogRange, data: Bytes, at: int, fail: bool) -> int:
+    """Where units go on behind something that is none; -1 when that was the end of the log."""
+    if part.last and is_blank(data.view, at):
+        return -1
+    again = find_sync(data.view, data.base, at + 1, len(data.view))
+    if again < 0 and part.last:
+        return -1
+    if fail:
+        begin, end = data.base + at, data.base + (again if again >= 0 else len(data.view))
+        raise StoreError(
+            f"{part.file.path}: bytes {begin} to {end} of the log are damaged; failOnDataLoss=false skips them"
+        )
+    return again
+
+
+def is_blank(view: memoryview, at: int) -> bool:
+    """Whether nothing was ever written here: zeros to the end, or for a good while."""
+    window = np.frombuffer(view[at : at + _ZEROS], dtype=np.uint8)
+    return not window.any()
+
+
+def written_files(files: list[LogFile]) -> list[LogFile]:
+    """Files up to the last with a message; the broker makes the next ones ahead of need."""
+    written = list(files)
+    while written and is_blank(open_bytes(written[-1], 0, _ZEROS).view, 0):
+        written.pop()
+    return written
+
+
+def plan_ranges(files: list[LogFile], last: LogFile, split: int) -> list[LogRange]:
+    """The files in pieces of about `split` bytes. `last` is where the log ends, whether it is among them or not."""
+    return [
+        LogRange(file, start, min(start + split, file.size), file == last)
+        for file in files
+        for start in range(0, file.size, split)
+    ]

@@ -1,0 +1,127 @@
+"""Single properties out of many property strings at once, without taking the strings apart.
+
+A property string is `name SOH value STX …`. All separators of all strings are found in one pass; a wanted name is then
+a comparison of the few bytes before each SOH.
+"""
+
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ariane.spark.unit_table import interleaved
+
+_SOH: Final = 1
+_STX: Final = 2
+
+MAP_TYPE: Final = pa.map_(pa.string(), pa.string())
+
+Ints = npt.NDArray[np.int64]
+
+
+class PropertyTable:
+    """The property strings of many messages. The last of several equal names wins, an empty value counts as none."""
+
+    def __init__(self, strings: pa.BinaryArray) -> None:
+        self._strings = strings
+        count = len(strings)
+        offsets = np.frombuffer(strings.buffers()[1], dtype=np.int32, count=count + 1, offset=4 * strings.offset)
+        self._offsets = offsets.astype(np.int64)
+        self._buffer = memoryview(strings.buffers()[2] or b"")
+        self._bytes = np.frombuffer(self._buffer, dtype=np.uint8)
+
+    @cached_property
+    def _separators(self) -> Ints:
+        begin, end = int(self._offsets[0]), int(self._offsets[-1])
+        window = self._bytes[begin:end]
+        marks = np.flatnonzero((window == _SOH) | (window == _STX))
+        return marks + begin
+
+    @cached_property
+    def _name_ends(self) -> Ints:
+        return self._separators[self._bytes[self._separators] == _SOH]
+
+    @cached_property
+    def _pair_ends(self) -> Ints:
+        return self._separators[self._bytes[self._separators] == _STX]
+
+    def column(self, name: str) -> pa.BinaryArray:
+        """The values of one property; null where a message has none."""
+        rows = len(self._strings)
+        ends = self._ends_of(name.encode())
+        owners = self._owners(ends)
+        values_at, values_end = ends + 1, self._pair_end(ends, owners)
+        keep = values_end > values_at
+        at, sizes = self._offsets[:-1].copy(), np.zeros(rows, dtype=np.int64)
+        at[owners[keep]] = values_at[keep]
+        sizes[owners[keep]] = (values_end - values_at)[keep]
+        pieces = interleaved(self._buffer, at, sizes)
+        return pieces.take(pa.array(np.arange(0, 2 * rows, 2, dtype=np.int32), mask=sizes == 0))
+
+    def _ends_of(self, name: bytes) -> Ints:
+        """Where this name ends, once in each pair that has it."""
+        ends = self._name_ends
+        ends = ends[ends - len(name) >= self._offsets[0]]
+        for back, byte in enumerate(reversed(name), 1):
+            ends = ends[self._bytes[ends - back] == byte]
+        at = ends - len(name)
+        string_at = self._offsets[self._owners(ends)]
+        behind_pair = self._bytes[np.maximum(at - 1, 0)] == _STX
+        return ends[(at == string_at) | ((at > string_at) & behind_pair)]
+
+    def _owners(self, at: Ints) -> Ints:
+        """The rows in whose strings these places lie."""
+        return np.searchsorted(self._offsets, at, side="right") - 1
+
+    def _pair_end(self, at: Ints, owners: Ints) -> Ints:
+        """The end of the pair around each place: the next STX, or the end of the string."""
+        closed = np.append(self._pair_ends, self._offsets[-1])
+        return np.minimum(closed[np.searchsorted(self._pair_ends, at)], self._offsets[owners + 1])
+
+    def maps(self) -> pa.MapArray:
+        """All properties of each message as a map."""
+        names_at, names_end, values_end, owners = self._pairs()
+        names = self._pieces(names_at, names_end)
+        values = self._pieces(names_end + 1, values_end)
+        last = _last_of_each(owners, names)
+        counts = np.bincount(owners[last], minlength=len(self._strings))
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        picked = pa.array(np.flatnonzero(last))
+        return pa.MapArray.from_arrays(
+            pa.array(offsets), text(names.take(picked)), text(values.take(picked)), type=MAP_TYPE
+        )
+
+    def _pairs(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Name begin, name end, value end and row of every pair that has a name and a value."""
+        begins = np.union1d(self._offsets[:-1], self._pair_ends + 1)
+        begins = begins[begins < self._offsets[-1]]
+        owners = self._owners(begins)
+        ends = self._pair_end(begins, owners)
+        name_ends = np.append(self._name_ends, self._offsets[-1])
+        names_end = name_ends[np.searchsorted(self._name_ends, begins)]
+        good = (names_end > begins) & (ends > names_end + 1)
+        return begins[good], names_end[good], ends[good], owners[good]
+
+    def _pieces(self, at: Ints, end: Ints) -> pa.BinaryArray:
+        return interleaved(self._buffer, at, end - at).take(pa.array(np.arange(0, 2 * len(at), 2, dtype=np.int32)))
+
+
+def _last_of_each(owners: Ints, names: pa.BinaryArray) -> npt.NDArray[np.bool_]:
+    """Which pairs count when a message has a name twice: the last ones."""
+    codes = names.dictionary_encode()
+    place = owners * (len(codes.dictionary) + 1) + np.asarray(codes.indices)
+    _, from_end = np.unique(place[::-1], return_index=True)
+    last = np.zeros(len(place), dtype=bool)
+    last[len(place) - 1 - from_end] = True
+    return last
+
+
+def text(values: pa.BinaryArray) -> pa.StringArray:
+    """Bytes as UTF-8; what is none is shown with replacement characters instead of failing the whole batch."""
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        decoded = [None if value is None else value.decode(errors="replace") for value in values.to_pylist()]
+        return pa.array(decoded, type=pa.string())

@@ -1,0 +1,79 @@
+"""One Spark session for all tests of this folder, and the recorded stores unpacked."""
+
+import gzip
+import json
+import os
+import shutil
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+
+
+def require_spark() -> None:
+    """Skip with a reason where Spark cannot run; in CI that is a failure."""
+    missing = "no java on the path" if shutil.which("java") is None else ""
+    try:
+        import pyspark.sql  # noqa: F401
+    except ImportError as error:
+        missing = f"pyspark is not installed: {error}"
+    if missing and os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    if missing:
+        pytest.skip(missing)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A local session with two cores."""
+    require_spark()
+    from pyspark.sql import SparkSession
+
+    warehouse = tmp_path_factory.mktemp("spark")
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("ariane-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.local.dir", str(warehouse / "local"))
+        .config("spark.sql.warehouse.dir", str(warehouse / "warehouse"))
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.streaming.pollingDelay", "10ms")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+class RecordedStore:
+    """A store folder recorded from Apache's broker, and the manifest of what is in it."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        with tarfile.open(FIXTURES / f"{name}.tar.gz") as tar:
+            tar.extractall(folder, filter="data")
+        self.path = folder / "store"
+        with gzip.open(FIXTURES / f"{name}.manifest.json.gz") as manifest:
+            self.manifest: dict[str, Any] = json.load(manifest)
+        self.messages: list[dict[str, Any]] = self.manifest["messages"]
+
+
+@pytest.fixture(params=["store-clean", "store-killed"])
+def recorded(request: pytest.FixtureRequest, tmp_path: Path) -> RecordedStore:
+    return RecordedStore(request.param, tmp_path)
+
+
+@pytest.fixture
+def clean_store(tmp_path: Path) -> RecordedStore:
+    return RecordedStore("store-clean", tmp_path)

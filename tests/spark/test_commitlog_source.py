@@ -1,0 +1,150 @@
+"""Store folders of Apache's broker read without any broker."""
+
+import hashlib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.conftest import RecordedStore
+
+MAP_SCHEMA = (
+    "topic string, queueId int, queueOffset bigint, physicalOffset bigint, msgId string, keys string, tags string, "
+    "body binary, properties map<string,string>, bornTimestamp timestamp, storeTimestamp timestamp, bornHost string, "
+    "storeHost string, reconsumeTimes int, sysFlag int, flag int, storeSize int, preparedTransactionOffset bigint"
+)
+
+
+def read(spark: Any, store: RecordedStore | Path, schema: str = MAP_SCHEMA, **options: Any) -> Any:
+    path = store.path if isinstance(store, RecordedStore) else store
+    return spark.read.format("rocketmq-commitlog").schema(schema).options(**options).load(str(path))
+
+
+def moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).replace(tzinfo=None)
+
+
+def expected(message: dict[str, Any]) -> dict[str, Any]:
+    """A manifest's entry in the words of the schema."""
+    same = (
+        "topic", "queueId", "queueOffset", "keys", "tags", "bornHost", "storeHost", "reconsumeTimes", "sysFlag",
+        "flag", "storeSize", "preparedTransactionOffset", "properties",
+    )  # fmt: skip
+    return {name: message[name] for name in same} | {
+        "physicalOffset": message["commitLogOffset"],
+        "msgId": message["msgId"] or message["offsetMsgId"],
+        "bornTimestamp": moment(message["bornTimestamp"]),
+        "storeTimestamp": moment(message["storeTimestamp"]),
+        "body": (message["bodyLength"], message["bodySha256"]),
+    }
+
+
+def actual(row: Any) -> dict[str, Any]:
+    body = bytes(row.body)
+    return row.asDict() | {"body": (len(body), hashlib.sha256(body).hexdigest())}
+
+
+@pytest.mark.parametrize("split", [60_000, 64 << 20])
+def test_recorded_stores_equal_their_manifests_however_the_files_are_split(
+    spark: Any, recorded: RecordedStore, split: int
+) -> None:
+    rows = read(spark, recorded, splitBytes=split, checkCrc=True).collect()
+    assert [actual(row) for row in sorted(rows, key=lambda r: r.physicalOffset)] == [
+        expected(message) for message in recorded.messages
+    ]
+
+
+def test_topics_are_read_through_their_consumequeues_in_queue_order(spark: Any, recorded: RecordedStore) -> None:
+    schema = "topic string, queueId int, queueOffset bigint, physicalOffset bigint"
+    rows = read(spark, recorded, schema, through="consumequeue").collect()
+    queues = {key.rpartition("/")[::2]: queue["units"] for key, queue in recorded.manifest["consumequeue"].items()}
+    by_queue: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for row in rows:
+        by_queue.setdefault((row.topic, str(row.queueId)), []).append((row.queueOffset, row.physicalOffset))
+    assert by_queue == {queue: [(i, unit[0]) for i, unit in enumerate(units)] for queue, units in queues.items()}
+
+
+def test_topics_and_times_choose_messages_and_prune_files(spark: Any, clean_store: RecordedStore) -> None:
+    by_topic = read(spark, clean_store, topic="FixTran, FixDelay")
+    assert by_topic.count() == 6
+    assert by_topic.rdd.getNumPartitions() == 1  # both lie in the second file
+    by_pattern = read(spark, clean_store, topicPattern="%(RETRY|DLQ)%.*")
+    assert {row.topic for row in by_pattern.collect()} == {"%RETRY%FixGroupRetry", "%DLQ%FixGroupRetry"}
+    times = [message["storeTimestamp"] for message in clean_store.messages]
+    start, end = times[100], times[200]
+    some = read(spark, clean_store, startingTimestamp=start, endingTimestamp=end)
+    assert some.count() == sum(start <= t <= end for t in times)
+    assert some.rdd.getNumPartitions() == 1  # all in the first file
+
+
+def test_only_the_log_files_are_needed(spark: Any, clean_store: RecordedStore, tmp_path: Path) -> None:
+    bare = clean_store.path / "commitlog"
+    assert read(spark, bare, "topic string", topic="FixPlain").count() == 120
+    assert spark.read.format("rocketmq-commitlog").load(f"file://{bare}").count() == len(clean_store.messages)
+
+
+def damage(store: RecordedStore, at: int, data: bytes) -> None:
+    files = sorted((store.path / "commitlog").iterdir())
+    size = files[0].stat().st_size
+    with open(files[at // size], "r+b") as file:
+        file.seek(at % size)
+        file.write(data)
+
+
+def test_damage_inside_the_log_is_an_error_that_says_where_or_is_skipped(
+    spark: Any, clean_store: RecordedStore
+) -> None:
+    victims = {clean_store.messages[index]["commitLogOffset"] for index in (0, 40, 300)}
+    for at in victims:
+        damage(clean_store, at + 4, b"\xff\xff\xff\xff")
+    with pytest.raises(Exception, match=r"damaged.*failOnDataLoss=false"):
+        read(spark, clean_store).collect()
+    for split in (60_000, 64 << 20):
+        rows = read(spark, clean_store, failOnDataLoss=False, splitBytes=split).collect()
+        assert {row.physicalOffset for row in rows} == {m["commitLogOffset"] for m in clean_store.messages} - victims
+
+
+def test_a_flipped_bit_in_a_body_is_found_by_the_checksum(spark: Any, clean_store: RecordedStore) -> None:
+    victim = clean_store.messages[5]
+    damage(clean_store, victim["commitLogOffset"] + 88, b"\x00")
+    assert read(spark, clean_store).count() == len(clean_store.messages)
+    with pytest.raises(Exception, match=f"message at {victim['commitLogOffset']} of the log"):
+        read(spark, clean_store, checkCrc=True).collect()
+    rows = read(spark, clean_store, checkCrc=True, failOnDataLoss=False).collect()
+    assert len(rows) == len(clean_store.messages) - 1
+
+
+def test_a_torn_tail_is_not_there(spark: Any, clean_store: RecordedStore) -> None:
+    last = clean_store.messages[-1]
+    damage(clean_store, last["commitLogOffset"] + 100, bytes(last["storeSize"] - 100))
+    assert read(spark, clean_store).count() == len(clean_store.messages) - 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"startingTimestamps": "1"}, "no option startingtimestamps"),
+        ({"topic": "a", "topicPattern": "b"}, "topic and topicPattern contradict"),
+        ({"startingTimestamp": "9", "endingTimestamp": "3"}, "startingTimestamp=9 and endingTimestamp=3 contradict"),
+        ({"checkCrc": "maybe"}, "checkCrc='maybe': must be true or false"),
+        ({"through": "index"}, "through='index': must be one of commitlog, consumequeue"),
+        ({"topicPattern": "("}, "topicPattern='\\('"),
+        ({"splitBytes": "1"}, "splitBytes='1': must be 4096 or more"),
+    ],
+)
+def test_an_unknown_or_contradictory_option_is_an_error_that_names_it(options: dict[str, str], message: str) -> None:
+    from ariane.errors import ConfigError
+    from ariane.spark.commitlog_source import CommitlogSource
+
+    with pytest.raises(ConfigError, match=message):
+        CommitlogSource({"path": "/store"} | {k.lower(): v for k, v in options.items()})
+
+
+def test_errors_reach_the_user_of_spark(spark: Any, clean_store: RecordedStore, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="no commitlog files there"):
+        read(spark, tmp_path / "nothing").collect()
+    with pytest.raises(Exception, match="column 'colour': there is none"):
+        read(spark, clean_store, "colour string").collect()
+    with pytest.raises(Exception, match="column 'queueId': cannot be string; it is int32"):
+        read(spark, clean_store, "queueId string").collect()
