@@ -5,12 +5,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
+import uvloop
 
 from ariane.env import SystemClock
 from ariane.protocol.command import Command
 from ariane.remoting import Client, Connection, Server
 
 ECHO = 1000
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Every test runs on both loops: uvloop in brokers, asyncio's own in clients where uvloop is not."""
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
 def echo(_: Connection, request: Command) -> Command:

@@ -52,6 +52,8 @@ class Connection:
         self._flush_due = False
         self._congested = False
         self._stalled = False
+        self._quiet = False
+        self._refused = False
         self._running = 0
         self._drained: asyncio.Future[None] | None = None
         self._why = ""
@@ -91,7 +93,7 @@ class Connection:
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
         self._why = self._why or (str(error) if error else "closed by the peer")
-        self._stalled = False
+        self._stalled = self._refused
         self._work()  # what was received whole is done, also when nobody is left to hear the answer
         self._waiters.fail(SendFailed(f"the connection to {self.address} is gone: {self._why}"))
         self._release_senders()
@@ -191,6 +193,11 @@ class Connection:
         else:
             self._transport.close()
 
+    def quiet(self) -> None:
+        """Take no more requests; those that run are still answered."""
+        self._quiet = True
+        self._stall()
+
     def abort(self) -> None:
         """Close without waiting for anything."""
         self.is_open = False
@@ -256,6 +263,7 @@ class Connection:
 
     def _refuse(self, reason: str) -> None:
         """The peer does not speak the protocol."""
+        self._refused = True
         log.warning("%s: closing %s: %s", self._endpoint.name, self.peer, reason)
         self.close(reason)
 
@@ -293,7 +301,7 @@ class Connection:
             self._loop.call_soon(self._catch_up)
 
     def _must_stall(self) -> bool:
-        return self._running >= MAX_RUNNING or (self._congested and self._endpoint.throttle)
+        return self._quiet or self._running >= MAX_RUNNING or (self._congested and self._endpoint.throttle)
 
     def _catch_up(self) -> None:
         """Do what waited while the peer did not read, then read on."""
@@ -314,19 +322,21 @@ class Connection:
             raise SendFailed(f"the connection to {self.address} is gone: {self._why or 'closed'}")
 
     def _schedule_flush(self) -> None:
-        if not self._flush_due and not self._reading and self.is_open:
+        if self._reading or not self.is_open:
+            return
+        if self._out_size >= self._limit:
+            self._flush()
+        elif not self._flush_due:
             self._flush_due = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._flush_due = False
         out = self._out
-        if not out:
-            return
         size = self._out_size
         self._out = []
         self._out_size = 0
-        if not self.is_open:
+        if not out or not self.is_open:
             return
         self.last_active = self._clock.monotonic()
         if self._tls is not None:

@@ -70,6 +70,7 @@ class Endpoint:
         self.connections: set[Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self._opaque = itertools.count(1)
+        self._closing: asyncio.Future[None] | None = None
 
     def next_opaque(self) -> int:
         return next(self._opaque) & 0x7FFFFFFF
@@ -81,13 +82,15 @@ class Endpoint:
 
     def lost(self, connection: "Connection") -> None:
         self.connections.discard(connection)
+        if self._closing is not None and not self._closing.done():
+            self._closing.set_result(None)
         if self.on_close is not None:
             self.on_close(connection)
 
     async def finish(self, patience: float) -> None:
-        """Close every connection and wait for what still runs; after `patience` seconds, end it."""
+        """Take no more requests, wait for those that run (at most `patience` seconds), close every connection."""
         for connection in list(self.connections):
-            connection.close("shutting down")
+            connection.quiet()
         running = set(self.tasks)
         if running:
             _, late = await asyncio.wait(running, timeout=patience)
@@ -95,8 +98,18 @@ class Endpoint:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         for connection in list(self.connections):
+            connection.close("shutting down")
+        await self._until_closed(patience)
+
+    async def _until_closed(self, patience: float) -> None:
+        """Wait until the last answers are written; not for peers that do not read them."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience
+        while self.connections and loop.time() < deadline:
+            self._closing = loop.create_future()
+            await asyncio.wait([self._closing], timeout=deadline - loop.time())
+        for connection in list(self.connections):
             connection.abort()
-        await asyncio.sleep(0)  # lets the loop call connection_lost
 
 
 async def sweep_idle(endpoint: Endpoint, idle_timeout: float) -> None:
