@@ -1,6 +1,7 @@
 """Speaking to a broker in raw commands over a real socket."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,19 @@ from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import PullMessageRequest, SendMessageRequest, SendMessageRequestV2
 from ariane.protocol.units import Unit, decode_units
-from ariane.remoting import Client
+from ariane.remoting import Client, Connection
 
 PATIENCE = 20.0
+
+ASKED_OF_CLIENTS = (
+    RequestCode.CHECK_TRANSACTION_STATE,
+    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+    RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+    RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+    RequestCode.GET_CONSUMER_RUNNING_INFO,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY,
+    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
+)
 
 SMALL = {
     "brokerName": "broker-a",
@@ -28,8 +39,8 @@ SMALL = {
     "maxHashSlotNum": 400,
     "maxIndexNum": 1000,
     "diskMaxUsedSpaceRatio": 95,
-    "diskSpaceCleanForciblyRatio": 0.97,
-    "diskSpaceWarningLevelRatio": 0.99,
+    "rocketmq.broker.diskSpaceCleanForciblyRatio": 0.97,
+    "rocketmq.broker.diskSpaceWarningLevelRatio": 0.99,
     "enablePropertyFilter": True,
 }
 
@@ -52,10 +63,28 @@ def small_broker(store: Path, *, env: Env | None = None, **changes: Any) -> Brok
 class Talk:
     """A running broker and a client connected to it."""
 
-    def __init__(self, broker: Broker, client: Client) -> None:
+    def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.client = client
         self.received: list[Command] = []
+        """What the broker asked of this client."""
+        self.answers: dict[int, Callable[[Command], Command]] = {}
+        """How to answer some of it; the rest is only kept."""
+        self._news = asyncio.Event()
+        self.client = Client(clock=SystemClock(), handlers=dict.fromkeys(ASKED_OF_CLIENTS, self._asked))
+
+    def _asked(self, _: Connection, request: Command) -> Command | None:
+        self.received.append(request)
+        self._news.set()
+        answer = self.answers.get(request.code)
+        return answer(request) if answer else None
+
+    async def asked(self, code: int, count: int = 1) -> list[Command]:
+        """Wait until the broker has asked this at least `count` times."""
+        async with asyncio.timeout(PATIENCE):
+            while len(found := [r for r in self.received if r.code == code]) < count:
+                self._news.clear()
+                await self._news.wait()
+        return found
 
     @classmethod
     @asynccontextmanager
@@ -71,10 +100,7 @@ class Talk:
     @asynccontextmanager
     async def beside(cls, broker: Broker) -> AsyncIterator["Talk"]:
         """Another client of a broker that runs."""
-        talk = cls(broker, Client(clock=SystemClock(), handlers=_Recorder()))
-        recorder = talk.client._endpoint.handlers
-        assert isinstance(recorder, _Recorder)
-        recorder.received = talk.received
+        talk = cls(broker)
         try:
             yield talk
         finally:
@@ -125,18 +151,6 @@ class Talk:
         producers = [ProducerData(producer)] if producer else []
         body = HeartbeatData(client_id, producers, consumers).encode()
         return await self.ask(RequestCode.HEART_BEAT, None, body)
-
-
-class _Recorder(dict[int, Any]):
-    """Handlers for whatever the broker asks of a client: each request is kept, none is answered."""
-
-    received: list[Command]
-
-    def get(self, _: int, default: Any = None) -> Any:
-        def keep(_: object, request: Command) -> None:
-            self.received.append(request)
-
-        return keep
 
 
 def send_fields(topic: str, *, v2: bool = True, **header: Any) -> dict[str, str]:

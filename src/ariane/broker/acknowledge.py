@@ -9,7 +9,7 @@ Wait = Callable[[PutResult, Done], None]
 
 
 class Acknowledge:
-    """Waits for every promise of a put. With none, which is asynchronous flush without replicas, nothing is waited for."""
+    """Waits for every promise of a put. With none (asynchronous flush, no replicas) nothing is waited for."""
 
     def __init__(self, store: MessageStore, *, sync_flush: bool) -> None:
         self._store = store

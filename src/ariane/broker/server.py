@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
+from typing import Protocol
 
 from ariane.broker.acknowledge import Acknowledge
 from ariane.broker.clients import ClientTable
 from ariane.broker.config import BrokerOptions
 from ariane.broker.groups import GroupTable
 from ariane.broker.handlers import all_handlers
+from ariane.broker.kinds import MessageKinds
 from ariane.broker.locks import QueueLocks
 from ariane.broker.longpoll import LongPoll
 from ariane.broker.notify import MemberNotices
@@ -17,9 +18,9 @@ from ariane.broker.offsets import OffsetTable
 from ariane.broker.periodic import Periodic
 from ariane.broker.persistence import Persistence
 from ariane.broker.registration import Registration
-from ariane.broker.store_options import store_options
+from ariane.broker.stats import BrokerStats, StoreStats
+from ariane.broker.store_options import delay_of, store_options
 from ariane.broker.topics import TopicTable
-from ariane.broker.traffic import Traffic
 from ariane.env import Env, Files
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.ids import pack_host
@@ -41,10 +42,19 @@ from ariane.store import MessageStore, PutResult
 log = logging.getLogger("ariane.broker")
 
 CLIENT_SCAN = 10.0  # seconds between looks for clients that fell silent
+STATS_TICK = 1.0
 NOT_ON_VIP = frozenset({RequestCode.PULL_MESSAGE})
 
 Rewriter = Callable[[Unit], None]
 Listener = Callable[[BrokerOptions], None]
+
+
+class Part(Protocol):
+    """Something of the broker's that runs beside its handlers."""
+
+    def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
 
 
 class Broker:
@@ -58,7 +68,7 @@ class Broker:
         self.options = options
         self.env = env or Env()
         self.started_ms = 0
-        self.store = MessageStore(store_options(options), self.env)
+        self.store = MessageStore(store_options(options, delay_of(options)), self.env)
         self.topics = TopicTable(options, self.env.clock)
         self.groups = GroupTable(self.env.clock)
         self.offsets = OffsetTable()
@@ -66,20 +76,23 @@ class Broker:
         self.locks = QueueLocks(self.env.clock, options.rebalance_lock_max_live_time_ms)
         self.longpoll = LongPoll(self.store, self.env.clock)
         self.acknowledge = Acknowledge(self.store, sync_flush=options.flush_disk_type == "SYNC_FLUSH")
-        self.traffic = Traffic()
+        self.stats = BrokerStats(options.broker_cluster_name, detailed=options.enable_detail_stat)
+        self.totals = StoreStats(self.env.clock.now_ms())
         self.persistence = Persistence(self)
         self.registration = Registration(self)
         self.notices = MemberNotices(self)
         self.rewriters: list[Rewriter] = []
         self.on_options: list[Listener] = []
-        self.parts: list[Periodic] = []
+        self.parts: list[Part] = []
         self.client = Client(clock=self.env.clock, tls=_client_tls(options, self.env.files), name="broker-out")
-        self.handlers: dict[int, Handler] = {}
-        self.handlers.update(all_handlers(self))
+        self.kinds = MessageKinds(self)
+        self.parts.append(self.kinds)
+        self.handlers: dict[int, Handler] = all_handlers(self)
         self._hooks = hooks
         self._server = self._new_server(self.handlers)
         self._vip: Server | None = None
-        self._running = AsyncExitStack()
+        self._started: list[Part] = []
+        self._loaded = False
         self.store_host = b""
         """Where messages of this broker say that they are stored."""
 
@@ -87,52 +100,59 @@ class Broker:
 
     async def start(self) -> None:
         """Open the store, listen, register. ListenFailed and StoreLocked say what stands in the way."""
-        async with AsyncExitStack() as undo:
+        try:
             await asyncio.to_thread(self.store.open)
-            undo.push_async_callback(self.store.close)
             self.persistence.load()
-            await self._server.start(self.options.bind_address, self.options.listen_port)
-            undo.push_async_callback(self._server.stop)
-            self._take_address()
-            await self._start_vip(undo)
-            undo.push_async_callback(self.client.close)
+            self._loaded = True
             self.store.start(asyncio.get_running_loop())
             self.store.add_dispatch_listener(self.longpoll.arrived)
-            self._start_parts(undo)
-            self.started_ms = self.env.clock.now_ms()
-            undo.push_async_callback(self.persistence.save_all)
+            await self._server.start(self.options.bind_address, self.options.listen_port)
+            self.store_host = pack_host(self.options.broker_ip1, self.port)
+            self._start_parts()
+            await self._start_vip()
             await self.registration.register()
-            undo.push_async_callback(self.registration.unregister)
-            self._running = undo.pop_all()
+        except BaseException:
+            await self.stop()
+            raise
         log.info("broker %s is ready on %s", self.options.broker_name, self.address)
 
     async def stop(self) -> None:
         """Unregister, answer what is under way, save every table and close the store."""
-        await self._running.aclose()
+        await self.registration.unregister()
+        await self._server.stop()
+        if self._vip is not None:
+            await self._vip.stop()
+        while self._started:
+            await self._started.pop().stop()
+        if self._loaded:
+            await self.persistence.save_all()
+            self._loaded = False
+        await self.client.close()
+        await self.store.close()
         log.info("broker %s stopped", self.options.broker_name)
 
-    def _start_parts(self, undo: AsyncExitStack) -> None:
+    def _start_parts(self) -> None:
+        self.started_ms = self.env.clock.now_ms()
         for part in (*self._own_parts(), *self.parts):
             part.start()
-            undo.push_async_callback(part.stop)
+            self._started.append(part)
 
-    def _own_parts(self) -> Iterator[Periodic]:
+    def _own_parts(self) -> Iterator[Part]:
         clock, options = self.env.clock, self.options
         yield self.longpoll.periodic()
         yield from self.persistence.periodics()
         yield self.registration.periodic()
+        yield Periodic(clock, STATS_TICK, self.sample_stats, name="sample statistics")
         yield Periodic(clock, CLIENT_SCAN, self.clients.expire, name="expire clients")
         yield Periodic(clock, options.clean_resource_interval_ms / 1000, self._drop_dead_offsets, name="dead offsets")
 
-    async def _start_vip(self, undo: AsyncExitStack) -> None:
+    async def _start_vip(self) -> None:
         """The second port, for clients with the VIP channel on; pulls are not served there."""
         port = self.options.fast_listen_port
-        if not port:
-            return
-        table = {code: handler for code, handler in self.handlers.items() if code not in NOT_ON_VIP}
-        self._vip = self._new_server(table)
-        await self._vip.start(self.options.bind_address, port)
-        undo.push_async_callback(self._vip.stop)
+        if port:
+            table = {code: handler for code, handler in self.handlers.items() if code not in NOT_ON_VIP}
+            self._vip = self._new_server(table)
+            await self._vip.start(self.options.bind_address, port)
 
     def _new_server(self, handlers: dict[int, Handler]) -> Server:
         options = self.options
@@ -172,9 +192,6 @@ class Broker:
         """The address that slaves are told."""
         return format_address(self.options.broker_ip2, self.port + 1)
 
-    def _take_address(self) -> None:
-        self.store_host = pack_host(self.options.broker_ip1, self.port)
-
     # Storing.
 
     def before_store(self, unit: Unit) -> None:
@@ -191,8 +208,12 @@ class Broker:
 
     def append(self, unit: Unit) -> PutResult:
         """Store a message as it is, past delay and transactions."""
-        unit.store_host = self.store_host
+        self.stamp(unit)
         return self.store.append(unit)
+
+    def stamp(self, unit: Unit) -> None:
+        """Say where the message is stored."""
+        unit.store_host = self.store_host
 
     # Changes at run time.
 
@@ -203,6 +224,15 @@ class Broker:
             listener(options)
         if old.broker_permission != options.broker_permission:
             self.registration.soon()
+
+    def sample_stats(self) -> None:
+        """Take the store's counts over, so that counting costs the hot path nothing more."""
+        counted, now = self.store.stats, self.env.clock.now_ms()
+        self.totals.put_count, self.totals.put_bytes = counted.put_count, counted.put_bytes
+        self.totals.put_failed, self.totals.found = counted.put_failed, counted.get_found
+        self.totals.missed, self.totals.transferred = counted.get_missed, counted.transferred
+        self.totals.tick(now)
+        self.stats.tick(now)
 
     def _connection_closed(self, connection: Connection) -> None:
         self.clients.connection_closed(connection)

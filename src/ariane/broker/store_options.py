@@ -54,6 +54,12 @@ def store_options(options: BrokerOptions, delay_ms: Callable[[int], int] | None 
     )
 
 
+def delay_of(options: BrokerOptions) -> Callable[[int], int]:
+    """The delay of a level; levels beyond the last count as the last."""
+    levels = options.delay_levels_ms
+    return lambda level: levels[min(max(level, 1), len(levels)) - 1]
+
+
 def _milliseconds(value: int) -> timedelta:
     return timedelta(milliseconds=value)
 

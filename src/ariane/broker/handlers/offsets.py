@@ -39,11 +39,16 @@ class OffsetsHandler:
         offset = self._broker.offsets.get(h.consumer_group, h.topic, h.queue_id)
         if offset < 0:
             low = self._store.min_offset(h.topic, h.queue_id)
-            if low > 0 or self._store.is_in_disk(h.topic, h.queue_id, 0):
+            if low > 0 or self._left_memory(h.topic, h.queue_id):
                 remark = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
                 raise ResponseError(ResponseCode.QUERY_NOT_FOUND, remark)
             offset = 0
         return request.reply(fields=OffsetResponse(offset).fields())
+
+    def _left_memory(self, topic: str, queue_id: int) -> bool:
+        """Whether the queue's first message lies so far back in the log that it must be read from the disk."""
+        entries = self._store.queue_entries(topic, queue_id, 0, 1)
+        return bool(entries) and self._store.log_max - entries[0][0] > self._store.options.memory_for_messages
 
     def update(self, connection: Connection, request: Command) -> Command:
         """Commit. A request that wants an answer is somebody's decision; a one-way one may be late news."""

@@ -137,7 +137,7 @@ class PullHandler:
         response = request.reply(code, fields, remark=status.value)
         if status is not GetStatus.FOUND:
             return response
-        self._broker.traffic.got(header.consumer_group, header.topic, result.count, result.bytes)
+        self._broker.stats.got(header.consumer_group, header.topic, header.queue_id, result.count, result.bytes, 0)
         connection.send_parts(response, result.slices, result.bytes)
         return None
 

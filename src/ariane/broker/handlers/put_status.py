@@ -55,7 +55,7 @@ def _remark(broker: Broker, status: PutStatus) -> str:
         return "create mapped file failed, server is busy or broken."
     if status is PutStatus.OS_PAGE_CACHE_BUSY:
         return "[PC_SYNCHRONIZED]broker busy, start flow control for a while"
-    return status.value
+    return str(status.value)
 
 
 def _disk(broker: Broker) -> str:

@@ -32,6 +32,7 @@ class SendHandler:
         self._broker = broker
         self._store = broker.store
         self._acknowledge = broker.acknowledge
+        self._stats = broker.stats
         self._targets = SendTargets(broker)
         self._random = broker.env.random
         self._take_options()
@@ -83,7 +84,7 @@ class SendHandler:
         result = self._store.append(unit)
         if result.status is not PutStatus.OK:
             raise failure(self._broker, result.status)
-        self._broker.traffic.put(header.topic, 1, result.size)
+        self._stats.put(header.topic, queue_id, 1, result.size)
         return self._answer(connection, request, result, queue_id, text, None)
 
     def _send_batch(
@@ -93,7 +94,7 @@ class SendHandler:
         result = self._store.append_batch(units)
         if result.status is not PutStatus.OK:
             raise failure(self._broker, result.status)
-        self._broker.traffic.put(header.topic, len(units), result.size)
+        self._stats.put(header.topic, queue_id, len(units), result.size)
         return self._answer(connection, request, result, queue_id, header.properties or "", units)
 
     def _units_of_batch(
