@@ -93,11 +93,14 @@ class Connection:
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
         self._why = self._why or (str(error) if error else "closed by the peer")
-        self._stalled = self._refused
-        self._work()  # what was received whole is done, also when nobody is left to hear the answer
         self._waiters.fail(SendFailed(f"the connection to {self.address} is gone: {self._why}"))
         self._release_senders()
-        self._endpoint.lost(self)
+        try:
+            if self._stalled and not self._refused:
+                self._stalled = False
+                self._work()  # what was received whole is done, also when nobody is left to hear the answer
+        finally:
+            self._endpoint.lost(self)
 
     def pause_writing(self) -> None:
         self._congested = True
