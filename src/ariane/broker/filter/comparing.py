@@ -93,6 +93,11 @@ COMPARE: dict[tuple[Type, Type], Compare] = {
 }
 
 
+# A property's text beside a constant: what to make of it so that Python's own operators compare as Java does.
+# Doubles are not here: Java has NaN above all others.
+CONVERT: dict[Type, Callable[[str], Any]] = {_I: integer_of, _L: long_of, _B: boolean_of}
+
+
 def comparison_of(left: Type, right: Type) -> Compare:
     """The comparison of two types; for pairs that do not go together the one that says unequal."""
     return COMPARE.get((left, right), _never)

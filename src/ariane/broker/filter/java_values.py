@@ -13,6 +13,7 @@ INTEGER_MIN, INTEGER_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 # Java takes digits of all scripts, but one 16-bit unit at a time.
 LAST_PLAIN_CHARACTER = "\uffff"
+SURELY_IN_RANGE = len("999999999")
 WHOLE = re.compile(r"[+-]?\d+")
 JAVA_BLANKS = "".join(map(chr, range(0x21)))
 DOUBLE = re.compile(
@@ -36,6 +37,8 @@ def long_of(text: str) -> int:
 
 
 def _whole(text: str, low: int, high: int) -> int:
+    if len(text) <= SURELY_IN_RANGE and text.isascii() and text.isdigit():
+        return int(text)
     # A longer text is out of range unless it is zeros, and int() refuses to read a huge one.
     if len(text) > 4000 or not WHOLE.fullmatch(text) or max(text) > LAST_PLAIN_CHARACTER:
         raise NotConvertible(f'For input string: "{text}"')

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from dataclasses import dataclass
 
 from ariane.protocol.bodies.stats import BrokerStatsItem
@@ -12,47 +12,77 @@ from ariane.protocol.bodies.stats import BrokerStatsItem
 class Window:
     """How often a counter is sampled, and how many samples reach how far back."""
 
+    place: int
     period_ms: int
     samples: int
 
 
-MINUTE = Window(10_000, 7)
-HOUR = Window(600_000, 7)
-DAY = Window(3_600_000, 25)
-WINDOWS = (MINUTE, HOUR, DAY)
+MINUTE = Window(0, 10_000, 7)
+HOUR = Window(1, 600_000, 7)
+DAY = Window(2, 3_600_000, 25)
+
+
+class Samples:
+    """The times of the last samples of a window, which all counters share."""
+
+    __slots__ = ("times_ms", "window")
+
+    def __init__(self, window: Window) -> None:
+        self.window = window
+        self.times_ms: list[int] = []
+
+    def take(self, now_ms: int) -> None:
+        """A sample is taken now."""
+        self.times_ms.append(now_ms)
+        if len(self.times_ms) > self.window.samples:
+            del self.times_ms[0]
 
 
 class Counter:
-    """A sum, how many additions made it, and samples of both."""
+    """A sum, how many additions made it, and its samples: pairs of both in one array for each window.
+
+    There can be one for every queue and group, so the samples are kept small.
+    """
 
     __slots__ = ("_samples", "times", "value")
 
     def __init__(self) -> None:
         self.value = 0
         self.times = 0
-        self._samples: tuple[deque[tuple[int, int, int]], ...] = tuple(deque(maxlen=w.samples) for w in WINDOWS)
+        self._samples = (array("q"), array("q"), array("q"))
 
     def add(self, value: int, times: int) -> None:
         """Counts."""
         self.value += value
         self.times += times
 
-    def sample(self, window: Window, now_ms: int) -> None:
-        """Remembers the sums of now; before the first ones lies a zero of one period ago."""
-        samples = self._samples[WINDOWS.index(window)]
-        if not samples:
-            samples.append((now_ms - window.period_ms, 0, 0))
-        samples.append((now_ms, self.times, self.value))
+    def sample(self, window: Window) -> None:
+        """Remembers the sums of now."""
+        pairs = self._samples[window.place]
+        pairs.append(self.times)
+        pairs.append(self.value)
+        if len(pairs) > 2 * window.samples:
+            del pairs[:2]
 
-    def over(self, window: Window) -> BrokerStatsItem:
+    def over(self, samples: Samples) -> BrokerStatsItem:
         """What was counted between the first and the last sample: the sum, the rate a second, the mean addition."""
-        samples = self._samples[WINDOWS.index(window)]
-        if not samples:
+        pairs = self._samples[samples.window.place]
+        if not pairs:
             return BrokerStatsItem(sum=0, tps=0.0, avgpt=0.0)
-        (begin, times_before, value_before), (end, times, value) = samples[0], samples[-1]
-        total, additions, elapsed = value - value_before, times - times_before, end - begin
+        begin_ms, times_before, value_before = _first(pairs, samples)
+        total, additions = pairs[-1] - value_before, pairs[-2] - times_before
+        elapsed_ms = samples.times_ms[-1] - begin_ms
         return BrokerStatsItem(
             sum=total,
-            tps=total * 1000.0 / elapsed if elapsed > 0 else 0.0,
+            tps=total * 1000.0 / elapsed_ms if elapsed_ms > 0 else 0.0,
             avgpt=total / additions if additions > 0 else 0.0,
         )
+
+
+def _first(pairs: array[int], samples: Samples) -> tuple[int, int, int]:
+    """The oldest sample; that of a young counter is a zero, one period before its first real one."""
+    taken = len(pairs) // 2
+    oldest_ms = samples.times_ms[-taken]
+    if taken < samples.window.samples:
+        return oldest_ms - samples.window.period_ms, 0, 0
+    return oldest_ms, pairs[0], pairs[1]

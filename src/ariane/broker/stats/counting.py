@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ariane.broker.stats.counter import DAY, HOUR, MINUTE, WINDOWS, Counter, Window
+from ariane.broker.stats.counter import DAY, HOUR, MINUTE, Counter, Samples
 from ariane.broker.stats.names import GROUP_PART, TOPIC_PART, StatsName, has_part
 from ariane.protocol.bodies.stats import BrokerStatsData
 
@@ -41,7 +41,8 @@ class BrokerStats:
         }
         self._puts: dict[tuple[str, int], list[int]] = {}
         self._gets: dict[tuple[str, str, int], list[int]] = {}
-        self._due_ms = [0 for _ in WINDOWS]
+        self._minute, self._hour, self._day = Samples(MINUTE), Samples(HOUR), Samples(DAY)
+        self._due_ms = [0, 0, 0]
         self.fall_behind_bytes: dict[str, int] = {}
         self.fall_behind_ms: dict[str, int] = {}
 
@@ -92,10 +93,11 @@ class BrokerStats:
 
     def tick(self, now_ms: int) -> None:
         """Samples what is due; call it every second or so. The first call samples everything."""
-        for place, window in enumerate(WINDOWS):
-            if _is_due(self._due_ms[place], window.period_ms, now_ms):
-                self._due_ms[place] = _next_due(self._due_ms[place], window.period_ms, now_ms)
-                self._sample(window, now_ms)
+        for samples in (self._minute, self._hour, self._day):
+            window = samples.window
+            if _is_due(self._due_ms[window.place], window.period_ms, now_ms):
+                self._due_ms[window.place] = _next_due(self._due_ms[window.place], window.period_ms, now_ms)
+                self._sample(samples, now_ms)
 
     def view(self, name: str, key: str) -> BrokerStatsData | None:
         """The body for VIEW_BROKER_STATS_DATA, or None when nothing was ever counted under that name and key."""
@@ -104,13 +106,15 @@ class BrokerStats:
         if counter is None:
             return None
         return BrokerStatsData(
-            stats_minute=counter.over(MINUTE), stats_hour=counter.over(HOUR), stats_day=counter.over(DAY)
+            stats_minute=counter.over(self._minute),
+            stats_hour=counter.over(self._hour),
+            stats_day=counter.over(self._day),
         )
 
     def group_get_tps(self, group: str, topic: str) -> float:
         """How fast a group consumes a topic, over the last minute."""
         counter = self._find(StatsName.GROUP_GET_NUMS, f"{topic}@{group}")
-        return counter.over(MINUTE).tps if counter is not None else 0.0
+        return counter.over(self._minute).tps if counter is not None else 0.0
 
     def snapshot(self) -> StatsSnapshot:
         """All totals, for metrics."""
@@ -131,11 +135,12 @@ class BrokerStats:
         self._forget(GROUP_PART, group)
         self._forget_falls(-1, group)
 
-    def _sample(self, window: Window, now_ms: int) -> None:
+    def _sample(self, samples: Samples, now_ms: int) -> None:
         self._spread()
+        samples.take(now_ms)
         for counters in self._counters.values():
             for counter in counters.values():
-                counter.sample(window, now_ms)
+                counter.sample(samples.window)
 
     def _find(self, name: str, key: str) -> Counter | None:
         if name not in StatsName.__members__:
