@@ -6,16 +6,19 @@ by passing another object.
 
 import asyncio
 import contextlib
+import ctypes
+import errno
 import heapq
 import itertools
 import mmap
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 try:
     import fcntl
@@ -104,7 +107,13 @@ class MappedFile(Protocol):
         """Return when all that was written is on the disk (fdatasync)."""
         ...
 
-    def close(self) -> None: ...
+    def populate(self, at: int, length: int) -> None:
+        """Bring these pages into memory ready to be written, so that the first writes do not wait for them."""
+        ...
+
+    def close(self) -> bool:
+        """Close the file. False when views keep its mapping, and its room on the disk, until the last of them goes."""
+        ...
 
 
 class PlainFile(Protocol):
@@ -130,7 +139,8 @@ class DiskUsage:
 
     @property
     def used_ratio(self) -> float:
-        return 1.0 - self.free / self.total if self.total else 0.0
+        """The used part, rounded up to a whole per cent as RocketMQ does."""
+        return -((self.free - self.total) * 100 // self.total) / 100 if self.total else 0.0
 
 
 class Files(Protocol):
@@ -150,6 +160,10 @@ class Files(Protocol):
 
     def allocate(self, path: Path, at: int, length: int) -> None:
         """Reserve blocks of an existing file."""
+        ...
+
+    def clear(self, path: Path, at: int) -> int:
+        """Make all bytes from `at` to the end of the file zero, durably. Returns how many were not."""
         ...
 
     def read(self, path: Path) -> bytes: ...
@@ -180,6 +194,10 @@ class Files(Protocol):
 
     def sync_folder(self, path: Path) -> None: ...
 
+    def sync_all(self, path: Path) -> None:
+        """Make all durable that was written to the file system of `path`: cheaper than many files one by one."""
+        ...
+
     def usage(self, path: Path) -> DiskUsage: ...
 
     def lock(self, path: Path, note: str) -> "FileLock": ...
@@ -197,6 +215,11 @@ class LockHeld(OSError):
     def __init__(self, path: Path, holder: str) -> None:
         super().__init__(f"{path} is locked by {holder or 'another process'}")
         self.holder = holder
+
+
+_libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else ctypes.CDLL("msvcrt")
+_MADV_POPULATE_WRITE = 23  # Linux 5.14; not yet in the mmap module
+_CLEAR_STEP = 1 << 20
 
 
 class _Mapped:
@@ -220,12 +243,19 @@ class _Mapped:
     def sync(self) -> None:
         os.fdatasync(self._fd)
 
-    def close(self) -> None:
+    def populate(self, at: int, length: int) -> None:
+        with contextlib.suppress(OSError):  # an older kernel does not know it, and then the first writes are slower
+            self._map.madvise(_MADV_POPULATE_WRITE, at, min(length, self.size - at))
+
+    def close(self) -> bool:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-            with contextlib.suppress(BufferError):  # a view is still out: the mapping goes when the last one does
-                self._map.close()
+        try:
+            self._map.close()
+        except BufferError:
+            return False
+        return True
 
 
 class _Plain:
@@ -251,11 +281,18 @@ class _Plain:
 
 
 class _Lock:
-    def __init__(self, fd: int) -> None:
+    """A record lock belongs to the process, so a second holder in this same process is kept out by a table."""
+
+    held: ClassVar[set[tuple[int, int]]] = set()
+
+    def __init__(self, fd: int, inode: tuple[int, int]) -> None:
         self._fd = fd
+        self._inode = inode
+        self.held.add(inode)
 
     def release(self) -> None:
         if self._fd >= 0:
+            self.held.discard(self._inode)
             os.close(self._fd)
             self._fd = -1
 
@@ -264,20 +301,23 @@ class SystemFiles:
     """The machine's file system."""
 
     def map(self, path: Path, size: int, *, allocate: bool) -> MappedFile:
+        created = not path.exists()
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             self._extend(fd, size, allocate)
             return _Mapped(path, size, fd)
         except BaseException:
             os.close(fd)
+            if created:  # half a file would be taken for a whole one later
+                path.unlink()
             raise
 
     @staticmethod
     def _extend(fd: int, size: int, allocate: bool) -> None:
+        if os.fstat(fd).st_size < size:
+            os.ftruncate(fd, size)  # the length is right at once; a crash while blocks are reserved leaves it so
         if allocate:
             os.posix_fallocate(fd, 0, size)
-        elif os.fstat(fd).st_size < size:
-            os.ftruncate(fd, size)
 
     def open(self, path: Path, size: int = 0) -> PlainFile:
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -289,6 +329,16 @@ class SystemFiles:
         fd = os.open(path, os.O_RDWR)
         try:
             os.posix_fallocate(fd, at, length)
+        finally:
+            os.close(fd)
+
+    def clear(self, path: Path, at: int) -> int:
+        fd = os.open(path, os.O_RDWR)
+        try:
+            cleared = sum(_clear_range(fd, start, end) for start, end in _written_ranges(fd, at))
+            if cleared:
+                os.fdatasync(fd)
+            return cleared
         finally:
             os.close(fd)
 
@@ -333,7 +383,8 @@ class SystemFiles:
         path.unlink(missing_ok=True)
 
     def remove_folder(self, path: Path) -> None:
-        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
 
     def rename(self, path: Path, target: Path) -> None:
         os.replace(path, target)
@@ -345,11 +396,21 @@ class SystemFiles:
         finally:
             os.close(fd)
 
+    def sync_all(self, path: Path) -> None:
+        fd = os.open(path, os.O_RDONLY)
+        try:
+            if _libc.syncfs(fd) != 0:
+                raise OSError(ctypes.get_errno(), "syncfs failed", str(path))
+        finally:
+            os.close(fd)
+
     def usage(self, path: Path) -> DiskUsage:
-        usage = shutil.disk_usage(path)
-        return DiskUsage(usage.total, usage.free)
+        usage = shutil.disk_usage(path)  # `total` counts what is kept for root, which a broker cannot use
+        return DiskUsage(usage.used + usage.free, usage.free)
 
     def lock(self, path: Path, note: str) -> FileLock:
+        if path.exists() and _inode(path.stat()) in _Lock.held:  # opening and closing it again would drop our lock
+            raise LockHeld(path, path.read_text(errors="replace").strip())
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -359,7 +420,35 @@ class SystemFiles:
             raise LockHeld(path, holder) from None
         os.ftruncate(fd, 0)
         os.pwrite(fd, note.encode(), 0)
-        return _Lock(fd)
+        return _Lock(fd, _inode(os.fstat(fd)))
+
+
+def _inode(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _written_ranges(fd: int, at: int) -> Iterator[tuple[int, int]]:
+    """The parts behind `at` that are not holes: a preallocated log file of a gigabyte need not be read to its end."""
+    end = os.fstat(fd).st_size
+    while at < end:
+        try:
+            start = os.lseek(fd, at, os.SEEK_DATA)
+            at = os.lseek(fd, start, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nothing but a hole up to the end
+                raise
+            return
+        yield start, at
+
+
+def _clear_range(fd: int, start: int, end: int) -> int:
+    cleared = 0
+    for at in range(start, end, _CLEAR_STEP):
+        data = os.pread(fd, min(_CLEAR_STEP, end - at), at)
+        if data.count(0) != len(data):
+            cleared += len(data) - data.count(0)
+            os.pwrite(fd, bytes(len(data)), at)
+    return cleared
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,36 @@
+"""The checkpoint: up to which store times the log, the queues and the index are known to be durable."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+from ariane.env import Files
+
+_TIMES = Struct(">qqq")  # log, queues, index
+_LENGTH: Final = 4096
+_MARGIN_MS: Final = 3000  # messages of one millisecond may lie on both sides of a checkpoint
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """Three times. They may be older than the truth, never younger."""
+
+    log_time: int = 0
+    queue_time: int = 0
+    index_time: int = 0
+
+    @classmethod
+    def load(cls, files: Files, path: Path) -> "Checkpoint":
+        """Read the file; a missing or short one says that nothing is known to be durable."""
+        data = files.read(path) if files.exists(path) else b""
+        return cls(*_TIMES.unpack_from(data)) if len(data) >= _TIMES.size else cls()
+
+    def save(self, files: Files, path: Path) -> None:
+        data = _TIMES.pack(self.log_time, self.queue_time, self.index_time)
+        files.replace(path, data.ljust(_LENGTH, b"\0"))
+
+    def safe_time(self, *, with_index: bool) -> int:
+        """Everything stored at this time or before needs no second dispatch."""
+        oldest = max(min(self.log_time, self.queue_time) - _MARGIN_MS, 0)
+        return min(oldest, self.index_time) if with_index else oldest

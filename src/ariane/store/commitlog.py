@@ -1,0 +1,194 @@
+"""The commitlog: files of one size, named by the offset of their first byte, that together are one log.
+
+A unit never crosses a file: when it does not fit, a blank record says so and the unit goes to the next file. At least
+the 8 bytes of a blank record stay free behind every unit.
+"""
+
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+from ariane.env import Files, MappedFile
+from ariane.protocol.units import BLANK, BLANK_MAGIC, MAGIC
+from ariane.store.allocate import Allocator
+from ariane.store.layout import file_name
+
+BLANK_LENGTH: Final = 8
+_SIZE_MAGIC = Struct(">iI")
+
+
+class LogFile:
+    """One file of the log."""
+
+    __slots__ = ("base", "file", "memory")
+
+    def __init__(self, base: int, file: MappedFile) -> None:
+        self.base = base
+        self.file = file
+        self.memory = file.view(0, file.size)
+
+
+class CommitLog:
+    """A `Log` of mapped files. `written` runs ahead of `end` only with a transient pool."""
+
+    def __init__(
+        self, folder: Path, file_size: int, files: Files, allocator: Allocator, transient: bool = False
+    ) -> None:
+        self.folder = folder
+        self.file_size = file_size
+        self.files: list[LogFile] = []
+        self.end = 0
+        self.written = 0
+        self.flushed = 0
+        self.min_offset = -1
+        self.transient = transient
+        self._files = files
+        self._allocator = allocator
+        self._buffer = bytearray()
+        self._mark = 0  # from here on an append must look: the file ends, or the next one is to be ordered
+
+    # -- appending ------------------------------------------------------------------------------------------------
+
+    def reserve(self, size: int) -> int:
+        if self.written + size + BLANK_LENGTH > self._mark:
+            self._look_ahead(size)
+        return self.written
+
+    def write(self, at: int, data: bytes) -> None:
+        if self.transient:
+            self._buffer += data
+            self.written = at + len(data)
+            return
+        last = self.files[-1]
+        last.file.write(at - last.base, data)
+        self.end = self.written = at + len(data)
+
+    def _look_ahead(self, size: int) -> None:
+        limit = self.files[-1].base + self.file_size if self.files else 0
+        if self.written + size + BLANK_LENGTH <= limit:
+            self._allocator.order(self.folder / file_name(limit), self.file_size)
+            self._mark = limit
+            return
+        self.start_file(limit)
+
+    def start_file(self, base: int) -> None:
+        """Close the last file with a blank record and go on in a new one that begins at `base`."""
+        new = LogFile(base, self._allocator.take(self.folder / file_name(base), self.file_size))
+        room = base - self.written
+        if self.files and room:
+            self.write(self.written, BLANK.pack(room, BLANK_MAGIC))
+            self.commit()
+        self.files.append(new)
+        self._place(base)
+
+    def commit(self) -> bool:
+        """Move what the transient buffer holds into the file, where readers see it. True when there was something."""
+        if not self._buffer:
+            return False
+        last = self.files[-1]
+        last.file.write(self.end - last.base, bytes(self._buffer))
+        self.end += len(self._buffer)
+        self._buffer.clear()
+        return True
+
+    def append_raw(self, at: int, data: bytes) -> bool:
+        """Write bytes of a master's log, which holds whole files, blank records and all. False when there is a gap."""
+        if not self.files:
+            self.start_file(at - at % self.file_size)
+            self._place(at)
+        if at != self.written:
+            return False
+        while data:
+            if at == self.files[-1].base + self.file_size:
+                self.start_file(at)
+            room = self.files[-1].base + self.file_size - at
+            self.write(at, data[:room])
+            at += min(room, len(data))
+            data = data[room:]
+        return True
+
+    # -- reading --------------------------------------------------------------------------------------------------
+
+    def view(self, at: int, size: int) -> memoryview | None:
+        if at < self.min_offset or at + size > self.end or size <= 0 or self.min_offset < 0:
+            return None
+        index = (at - self.min_offset) // self.file_size
+        file = self.files[index]
+        start = at - file.base
+        if start + size > self.file_size:
+            return None
+        return file.memory[start : start + size]
+
+    def next_unit(self, at: int) -> int:
+        at = max(at, self.min_offset)
+        while 0 <= at < self.end:
+            head = self.view(at, BLANK_LENGTH)
+            if head is None:
+                return -1
+            magic = _SIZE_MAGIC.unpack(head)[1]
+            if magic == MAGIC:
+                return at
+            if magic != BLANK_MAGIC:
+                return -1
+            at = self.roll(at)
+        return -1
+
+    def roll(self, at: int) -> int:
+        return at + self.file_size - at % self.file_size
+
+    # -- the files ------------------------------------------------------------------------------------------------
+
+    def adopt(self, files: list[LogFile]) -> None:
+        """Take the files found at start; reading is open up to their end until `truncate` says where the log ends."""
+        self.files = files
+        if files:
+            self.min_offset = files[0].base
+            self._place(files[-1].base + self.file_size)
+
+    def truncate(self, end: int) -> int:
+        """Drop everything from `end` on, so that it never comes back. Returns the bytes that were there."""
+        dropped = 0
+        while self.files and self.files[-1].base >= end and len(self.files) > 1:
+            last = self.files.pop()
+            dropped += self._discard(last, 0, remove=True)
+        if self.files:
+            last = self.files[-1]
+            dropped += self._discard(last, end - last.base, remove=False)
+        self._place(end)
+        self.flushed = end
+        return dropped
+
+    def _discard(self, last: LogFile, at: int, *, remove: bool) -> int:
+        if not remove:
+            return self._files.clear(last.file.path, at)
+        path = last.file.path
+        last.memory.release()
+        last.file.close()
+        self._files.remove(path)
+        self._files.sync_folder(self.folder)
+        return 0
+
+    def drop_first(self) -> LogFile:
+        """Take the oldest file out of the log; its messages are gone for readers from now on."""
+        first = self.files.pop(0)
+        self.min_offset = self.files[0].base if self.files else -1
+        return first
+
+    def _place(self, end: int) -> None:
+        self.end = self.written = end
+        if self.files:
+            self.min_offset = self.files[0].base
+            self._mark = self.files[-1].base + self.file_size * 3 // 4
+        else:
+            self.min_offset = -1
+            self._mark = 0
+
+    def dirty_files(self, start: int, end: int) -> list[LogFile]:
+        """The files that hold bytes of [start, end), oldest first."""
+        return [file for file in self.files if file.base < end and file.base + self.file_size > start]
+
+    def close(self) -> None:
+        for file in self.files:
+            file.memory.release()
+            file.file.close()
+        self.files = []

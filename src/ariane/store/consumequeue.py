@@ -1,0 +1,193 @@
+"""One queue of a topic: 20-byte entries that point into the commitlog.
+
+Entries are written to files in the background; until then, and for a while after, they are served from `tail`. Only the
+event loop changes a queue. Files are never mapped: tens of thousands of queues must fit into the limits of a process.
+"""
+
+import logging
+from bisect import bisect_left
+from pathlib import Path
+
+from ariane.env import Files
+from ariane.store.layout import BLANK_ENTRY, BLANK_SIZE, ENTRY, ENTRY_SIZE, file_name
+from ariane.store.openfiles import OpenFiles
+
+log = logging.getLogger("ariane.store")
+
+KEEP = 1024  # entries kept in memory behind what is written, so that a consumer near the end needs no system call
+
+
+class ConsumeQueue:
+    """Entries `min_offset` to `max_offset`; those before `written` are in files, those from `tail_first` in memory."""
+
+    __slots__ = (
+        "blank_from",
+        "bytes_topic",
+        "epoch",
+        "file_bytes",
+        "file_entries",
+        "files",
+        "folder",
+        "key_hash",
+        "max_offset",
+        "max_physical",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "reader",
+        "tail",
+        "tail_first",
+        "topic",
+        "written",
+    )
+
+    def __init__(self, topic: str, queue_id: int, folder: Path, file_entries: int, reader: OpenFiles) -> None:
+        self.topic = topic
+        self.bytes_topic = topic.encode()
+        self.queue_id = queue_id
+        self.folder = folder
+        self.file_entries = file_entries
+        self.file_bytes = file_entries * ENTRY_SIZE
+        self.files: list[int] = []  # first entry of each file, rising
+        self.reader = reader
+        self.min_offset = 0
+        self.max_offset = 0
+        self.next_offset = 0  # what the next append gets; ahead of max_offset by what is not dispatched yet
+        self.max_physical = -1  # end of the last message
+        self.tail = bytearray()
+        self.tail_first = 0
+        self.written = 0
+        self.blank_from = -1  # entries from here to `written` are to be written as blanks, once
+        self.key_hash = 0
+        self.epoch = 0  # grows when all entries are dropped, so that a write still under way is not taken for ours
+
+    def put(self, physical: int, size: int, tags_code: int, queue_offset: int) -> bool:
+        """Add an entry; False when it was there already."""
+        if physical + size <= self.max_physical:
+            return False
+        if queue_offset != self.max_offset and not self._jump(queue_offset):
+            return False
+        self.tail += ENTRY.pack(physical, size, tags_code)
+        self.max_offset = queue_offset + 1
+        self.max_physical = physical + size
+        return True
+
+    def _jump(self, queue_offset: int) -> bool:
+        """Make the queue end at `queue_offset`, for a message newer than all here; False when it has no place."""
+        if queue_offset == 0:
+            self.restart()
+        elif queue_offset < self.max_offset:
+            log.warning("%s/%d has entry %d twice; the first is kept", self.topic, self.queue_id, queue_offset)
+            return False
+        elif self.max_offset == self.min_offset and not self.files and not self.tail:
+            self._begin_at(queue_offset)
+        else:  # entries are missing: offsets of the others stay true when blanks take their place
+            self.tail += BLANK_ENTRY * (queue_offset - self.max_offset)
+        return True
+
+    def _begin_at(self, queue_offset: int) -> None:
+        self.blank_from = queue_offset - queue_offset % self.file_entries
+        self.min_offset = self.max_offset = self.tail_first = self.written = queue_offset
+
+    def restart(self) -> None:
+        """Begin at offset 0 again: the topic was deleted and made anew, and older entries are of no use."""
+        for base in self.files:
+            self.reader.doom(self.path(base))
+        self.files.clear()
+        self.tail.clear()
+        self.epoch += 1
+        self.blank_from = -1
+        self.min_offset = self.max_offset = self.tail_first = self.written = 0
+
+    def path(self, base: int) -> Path:
+        """The file that begins with entry `base`."""
+        return self.folder / file_name(base * ENTRY_SIZE)
+
+    def entries(self, offset: int, count: int) -> bytes:
+        """Up to `count` entries from `offset` on, as stored. Fewer at the end of a file, none when they are gone."""
+        start = (offset - self.tail_first) * ENTRY_SIZE
+        if start >= 0:
+            return bytes(self.tail[start : start + count * ENTRY_SIZE])
+        in_file = offset % self.file_entries
+        base = offset - in_file
+        count = min(count, self.file_entries - in_file, self.written - offset)
+        if count <= 0 or not self.has_file(base):
+            return b""
+        return self.reader.get(self.path(base), self.file_bytes).pread(in_file * ENTRY_SIZE, count * ENTRY_SIZE)
+
+    def has_file(self, base: int) -> bool:
+        """Whether the file that begins with entry `base` is there."""
+        at = bisect_left(self.files, base)
+        return at < len(self.files) and self.files[at] == base
+
+    def entry(self, offset: int) -> tuple[int, int, int] | None:
+        """Commitlog offset, size and tags code of one entry; None when there is none."""
+        if not self.min_offset <= offset < self.max_offset:
+            return None
+        raw = self.entries(offset, 1)
+        if len(raw) < ENTRY_SIZE:
+            return None
+        found: tuple[int, int, int] = ENTRY.unpack(raw)
+        return None if found[1] == BLANK_SIZE else found
+
+    def roll(self, offset: int) -> int:
+        """The first entry of the file behind the one that holds `offset`."""
+        return offset + self.file_entries - offset % self.file_entries
+
+    def unwritten(self) -> int:
+        return self.max_offset - self.written
+
+    def take_unwritten(self) -> tuple[int, bytes]:
+        """The first entry to be written, and the bytes of it and all behind it, for the thread that writes them."""
+        first = self.written
+        data = bytes(self.tail[(first - self.tail_first) * ENTRY_SIZE :])
+        if self.blank_from >= 0:
+            data = BLANK_ENTRY * (first - self.blank_from) + data
+            first = self.blank_from
+        return first, data
+
+    def wrote(self, first: int, count: int, keep: int = KEEP) -> None:
+        """Entries `first` to `first + count` are in their files now; forget them but the last few."""
+        self.blank_from = -1
+        self.written = first + count
+        for base in range(first - first % self.file_entries, self.written, self.file_entries):
+            if not self.files or base > self.files[-1]:
+                self.files.append(base)
+        drop = min(self.written, self.max_offset - keep) - self.tail_first
+        if drop > 0:
+            del self.tail[: drop * ENTRY_SIZE]
+            self.tail_first += drop
+
+    def correct_min(self, log_min: int) -> None:
+        """The first entry whose message is still in the log becomes the first of the queue."""
+        low = max(self.min_offset, self.files[0] if self.files else self.tail_first)
+        self.min_offset = first_at(self, low, self.max_offset, log_min)
+
+
+def first_at(queue: ConsumeQueue, low: int, high: int, physical: int) -> int:
+    """The first entry in [low, high) whose message lies at `physical` or behind; `high` when there is none."""
+    while low < high:
+        middle = (low + high) // 2
+        raw = queue.entries(middle, 1)
+        if len(raw) == ENTRY_SIZE and ENTRY.unpack(raw)[0] >= physical:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def write_entries(files: Files, queue: ConsumeQueue, first: int, data: bytes, opened: OpenFiles) -> list[Path]:
+    """Write entries to their files (runs in the writing thread); returns the files that must be synced."""
+    touched: list[Path] = []
+    done = 0
+    if not files.is_folder(queue.folder):
+        files.make_folder(queue.folder)
+    while done < len(data):
+        in_file = first % queue.file_entries
+        room = (queue.file_entries - in_file) * ENTRY_SIZE
+        path = queue.path(first - in_file)
+        opened.get(path, queue.file_bytes).pwrite(in_file * ENTRY_SIZE, data[done : done + room])
+        touched.append(path)
+        first += min(room, len(data) - done) // ENTRY_SIZE
+        done += room
+    return touched

@@ -1,0 +1,135 @@
+"""Dispatch (RocketMQ's reput): what was appended to the log goes into its queue and into the index, in order.
+
+What `append` knows is handed over in memory; what comes into the log by other ways (a master's bytes, a recovery) is
+read from the log. Either way each byte of the log passes here once, and `position` says how far.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ariane.message import SCHEDULE_TOPIC
+from ariane.protocol.java import string_hash
+from ariane.protocol.properties import find_property
+from ariane.protocol.units import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from ariane.store.index import Index
+from ariane.store.log import Log
+from ariane.store.queues import QueueTable
+from ariane.store.scan import Dispatched, Record, read_record
+
+log = logging.getLogger("ariane.store")
+
+DispatchListener = Callable[[list[Dispatched]], None]
+
+_TRANSACTION: Final = TRANSACTION_ROLLBACK  # both bits
+_MAX_TAGS: Final = 100_000
+_SCHEDULE: Final = SCHEDULE_TOPIC.encode()
+_DEFAULT_DELAYS: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+
+
+def default_delay_ms(level: int) -> int:
+    """The delay of a level in RocketMQ's default table; levels beyond it count as its last."""
+    return _DEFAULT_DELAYS[min(level, len(_DEFAULT_DELAYS)) - 1] * 1000
+
+
+class Dispatcher:
+    """Fills queues and index. `position` is the end of what was dispatched."""
+
+    def __init__(self, source: Log, table: QueueTable, index: Index | None, delay_ms: Callable[[int], int]) -> None:
+        self.position = 0
+        self.last_store_time = 0
+        self.pending: list[Dispatched] = []
+        self.listeners: list[DispatchListener] = []
+        self.delay_ms = delay_ms
+        self._log = source
+        self._table = table
+        self._index = index
+        self._codes: dict[bytes, int] = {}
+
+    def run(self, limit: int = 4096) -> bool:
+        """Dispatch what is pending or, if nothing is, up to `limit` units read from the log. False when all is done."""
+        end = self._log.end
+        if self.pending and self.pending[0].physical_offset + self.pending[0].size <= end:
+            batch = self._ready(end)
+            position = batch[-1].physical_offset + batch[-1].size
+        elif self.position < end and not self.pending:
+            batch, position = self._read(limit)
+        else:
+            return False
+        if position == self.position:
+            return False
+        try:
+            self.dispatch(batch)
+        except OSError:
+            if position > self.position and batch:
+                self.pending = batch + self.pending  # nothing is lost: it is tried again
+            raise
+        self.position = position
+        for listener in self.listeners:
+            listener(batch)
+        return True
+
+    def _ready(self, end: int) -> list[Dispatched]:
+        batch = self.pending
+        if batch[-1].physical_offset + batch[-1].size <= end:
+            self.pending = []
+            return batch
+        split = 0
+        while batch[split].physical_offset + batch[split].size <= end:
+            split += 1
+        self.pending = batch[split:]
+        return batch[:split]
+
+    def _read(self, limit: int) -> tuple[list[Dispatched], int]:
+        """Units from `position` on, from the log itself, and where they end."""
+        batch: list[Dispatched] = []
+        position = self.position
+        while len(batch) < limit:
+            at = self._log.next_unit(position)
+            record = None if at < 0 else self._record_at(at)
+            if record is None:
+                break
+            position = at + record.size
+            found = record.dispatched(self._table)
+            if found is not None:
+                batch.append(found)
+        return batch, position
+
+    def _record_at(self, at: int) -> Record | None:
+        head = self._log.view(at, 4)
+        if head is None:
+            return None
+        unit = self._log.view(at, int.from_bytes(head, "big"))
+        return None if unit is None else read_record(unit, 0, at, check_crc=False)
+
+    def dispatch(self, batch: list[Dispatched]) -> None:
+        """Put messages into their queues and the index. May be repeated after a failure: what is there is not added."""
+        dirty = self._table.dirty
+        for message in batch:
+            message.tags_code = self._tags_code(message)
+            transaction = message.sys_flag & _TRANSACTION
+            if transaction != TRANSACTION_PREPARED and transaction != TRANSACTION_ROLLBACK:
+                queue = message.queue
+                if queue.put(message.physical_offset, message.size, message.tags_code, message.queue_offset):
+                    dirty[queue] = None
+        if self._index is not None:
+            self._index.add(batch)
+        if batch:
+            self.last_store_time = batch[-1].store_time
+
+    def _tags_code(self, message: Dispatched) -> int:
+        if message.queue.bytes_topic == _SCHEDULE:
+            level = find_property(message.properties, b"DELAY")
+            if level is not None and level.isdigit() and int(level) > 0:
+                return message.store_time + self.delay_ms(int(level))
+        tags = find_property(message.properties, b"TAGS")
+        return self.code_of(tags) if tags else 0
+
+    def code_of(self, tags: bytes) -> int:
+        """The hash of a tag. Tags repeat, so they are remembered."""
+        code = self._codes.get(tags)
+        if code is None:
+            if len(self._codes) >= _MAX_TAGS:
+                self._codes.clear()
+            code = self._codes[tags] = string_hash(tags.decode(errors="replace"))
+        return code

@@ -1,0 +1,160 @@
+"""Making the log durable: group commit for those who wait, intervals for those who do not."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from ariane.env import Clock
+from ariane.store.commitlog import CommitLog
+from ariane.store.health import Health
+from ariane.store.options import StoreOptions
+from ariane.store.worker import Worker
+
+log = logging.getLogger("ariane.store")
+
+FlushDone = Callable[[bool], None]
+_PAGE = 4096
+_REWRITE_STEP = 1 << 20
+
+
+class Waiter:
+    """Somebody who waits for the log to be durable up to `end`."""
+
+    __slots__ = ("deadline", "done", "end", "served")
+
+    def __init__(self, end: int, deadline: float, done: FlushDone) -> None:
+        self.end = end
+        self.deadline = deadline
+        self.done = done
+        self.served = False
+
+    def serve(self, ok: bool) -> None:
+        if not self.served:
+            self.served = True
+            self.done(ok)
+
+
+class Flusher:
+    """Syncs the log in one thread. While one round is on its way the next gathers its waiters: one sync serves all.
+
+    After a failed sync nobody knows what the disk has. All that was not synced before is written again from memory and
+    synced once more, and until that has worked the store takes no messages.
+    """
+
+    def __init__(self, source: CommitLog, options: StoreOptions, clock: Clock, worker: Worker, health: Health) -> None:
+        self.flushed_time = 0  # store time of the last message that is durable
+        self._log = source
+        self._options = options
+        self._clock = clock
+        self._worker = worker
+        self._health = health
+        self._gathering: list[Waiter] = []
+        self._syncing: list[Waiter] = []
+        self._deadlines: deque[Waiter] = deque()
+        self._busy = False
+        self._suspect = False
+        self._wanted = False
+        self._last_thorough = clock.monotonic()
+        self._deadline_set = asyncio.Event()
+        self.last_store_time: Callable[[], int] = int
+
+    # -- those who wait -------------------------------------------------------------------------------------------
+
+    def wait(self, end: int, done: FlushDone) -> None:
+        """Call `done` with True when the log is durable up to `end`, with False when that failed or took too long."""
+        if end <= self._log.flushed:
+            done(True)
+            return
+        waiter = Waiter(end, self._clock.monotonic() + self._options.sync_flush_timeout.total_seconds(), done)
+        self._gathering.append(waiter)
+        self._deadlines.append(waiter)
+        self._deadline_set.set()
+        self.begin()
+
+    def begin(self) -> None:
+        """Start a round unless one is on its way; that one starts another when it ends."""
+        self._wanted = True
+        if self._busy:
+            return
+        self._wanted = False
+        self._busy = True
+        self._syncing, self._gathering = self._gathering, []
+        round_ = Round(self._log, self._log.flushed, self._log.end, self.last_store_time(), self._suspect)
+        self._worker.submit(round_.run, lambda error: self._ended(round_, error))
+
+    def _ended(self, round_: "Round", error: BaseException | None) -> None:
+        self._busy = False
+        if error is None:
+            self._log.flushed = max(self._log.flushed, round_.end)
+            self.flushed_time = round_.store_time
+            self._suspect = False
+            self._health.clear("flush")
+        else:
+            self._suspect = True
+            self._health.fail("flush", f"the log could not be made durable: {error}")
+        waiters, self._syncing = self._syncing, []
+        for waiter in waiters:
+            waiter.serve(error is None)
+        if error is None and (self._gathering or self._wanted) and self._log.flushed < self._log.end:
+            self.begin()
+
+    def expire(self) -> None:
+        """Tell those whose time is over; their messages may still become durable."""
+        now = self._clock.monotonic()
+        while self._deadlines and (self._deadlines[0].served or self._deadlines[0].deadline <= now):
+            self._deadlines.popleft().serve(False)
+
+    async def watch_deadlines(self) -> None:
+        """Runs as long as the store does."""
+        while True:
+            await self._deadline_set.wait()
+            self.expire()
+            if self._deadlines:
+                await self._clock.sleep(max(self._deadlines[0].deadline - self._clock.monotonic(), 0))
+            else:
+                self._deadline_set.clear()
+
+    # -- those who do not -----------------------------------------------------------------------------------------
+
+    async def run_intervals(self) -> None:
+        """Flush from time to time, and try again after a failure."""
+        while True:
+            await self._clock.sleep(self._options.flush_interval.total_seconds())
+            self.tick()
+
+    def tick(self) -> None:
+        now = self._clock.monotonic()
+        dirty = self._log.end // _PAGE - self._log.flushed // _PAGE
+        thorough = now - self._last_thorough >= self._options.flush_thorough_interval.total_seconds()
+        if thorough:
+            self._last_thorough = now
+        due = dirty >= self._options.flush_least_pages or thorough
+        if self._suspect or self._gathering or (due and self._log.flushed < self._log.end):
+            self.begin()
+
+
+class Round:
+    """One sync of the log, done in the thread."""
+
+    __slots__ = ("_log", "_start", "_suspect", "end", "store_time")
+
+    def __init__(self, source: CommitLog, start: int, end: int, store_time: int, suspect: bool) -> None:
+        self._log = source
+        self._start = start
+        self._suspect = suspect
+        self.end = end
+        self.store_time = store_time
+
+    def run(self) -> None:
+        for file in self._log.dirty_files(self._start, self.end):
+            if self._suspect:
+                self._rewrite(file.file.read, file.file.write, file.base)
+            file.file.sync()
+
+    def _rewrite(self, read: Callable[[int, int], bytes], write: Callable[[int, bytes], None], base: int) -> None:
+        """The kernel may give up pages whose writing failed: only pages written anew are sure to be tried again."""
+        start = max(self._start - base, 0)
+        end = min(self.end - base, self._log.file_size)
+        for at in range(start, end, _REWRITE_STEP):
+            write(at, read(at, min(_REWRITE_STEP, end - at)))

@@ -1,0 +1,148 @@
+"""The index: which messages have a key. Files are named by the time they were made; the newest is written."""
+
+import logging
+import time
+from pathlib import Path
+from typing import Final
+
+from ariane.env import Clock, Files
+from ariane.protocol.java import string_hash
+from ariane.protocol.properties import find_property
+from ariane.protocol.units import TRANSACTION_ROLLBACK
+from ariane.store.indexfile import IndexFile
+from ariane.store.scan import Dispatched
+
+log = logging.getLogger("ariane.store")
+
+_MASK: Final = 0xFFFFFFFF
+_POWERS: Final = [pow(31, n, 1 << 32) for n in range(512)]
+
+
+def key_hash(text: str) -> int:
+    """The hash of `topic#key` as the index files have it: Java's, made positive."""
+    return positive(string_hash(text))
+
+
+def positive(value: int) -> int:
+    value = abs(value)
+    return 0 if value == 0x80000000 else value
+
+
+def joined_hash(head: int, key: bytes) -> int:
+    """The index hash of a text whose first part has the Java hash `head` and whose second part is `key`."""
+    text = key.decode(errors="replace")
+    units = len(text) if text.isascii() else len(text.encode("utf-16-be")) // 2
+    power = _POWERS[units] if units < 512 else pow(31, units, 1 << 32)
+    value = (head * power + string_hash(text)) & _MASK
+    return positive(value - (1 << 32) if value & 0x80000000 else value)
+
+
+class Index:
+    """All index files of a store."""
+
+    def __init__(self, folder: Path, files: Files, clock: Clock, slots: int, entries: int) -> None:
+        self.folder = folder
+        self.slots = slots
+        self.entries = entries
+        self.files: list[IndexFile] = []
+        self.finished: list[IndexFile] = []  # full, and not yet known to be durable
+        self._files = files
+        self._clock = clock
+
+    def add(self, batch: list[Dispatched]) -> None:
+        """Index the keys of messages; what the newest file has already is left out."""
+        for message in batch:
+            hashes = hashes_of(message)
+            if hashes and not self._has(message.physical_offset):
+                self._put(hashes, message.physical_offset, message.store_time)
+        if self.files:
+            self.files[-1].write_header()
+
+    def _has(self, physical: int) -> bool:
+        if not self.files:
+            return False
+        newest = self.files[-1]
+        return physical <= newest.end_offset and (newest.count > 1 or newest.end_offset > 0)
+
+    def _put(self, hashes: list[int], physical: int, store_time: int) -> None:
+        """All keys of a message or, when the disk is full, none: room for the last is made before the first is put."""
+        file = self.files[-1] if self.files else self._next_file(None)
+        spare = file if file.count + len(hashes) <= file.entries else self._next_file(file)
+        file.make_room(len(hashes))
+        for value in hashes:
+            if file.full:
+                file = spare
+            file.put(value, physical, store_time)
+        if spare is not file:
+            file.write_header()
+
+    def _next_file(self, previous: IndexFile | None) -> IndexFile:
+        if previous is not None:
+            previous.write_header()
+            self.finished.append(previous)
+        self._files.make_folder(self.folder)
+        made = self._clock.now_ms()
+        while self._files.exists(self.folder / name_at(made)):
+            made += 1
+        file = IndexFile(self._files, self.folder / name_at(made), self.slots, self.entries)
+        if previous is not None:
+            file.begin_offset = file.end_offset = previous.end_offset
+            file.begin_time = file.end_time = previous.end_time
+        file.make_room(1)
+        self._files.sync_folder(self.folder)
+        self.files.append(file)
+        return file
+
+    def offsets(self, topic: str, key: str, most: int, begin: int, end: int) -> list[int]:
+        """Commitlog offsets of messages with a key, newest first."""
+        found: list[int] = []
+        value = key_hash(f"{topic}#{key}")
+        for file in reversed(self.files):
+            if file.in_time(begin, end):
+                found += file.select(value, most - len(found), begin, end)
+            if file.begin_time < begin or len(found) >= most:
+                break
+        return found
+
+    @property
+    def end_offset(self) -> int:
+        return self.files[-1].end_offset if self.files else 0
+
+    @property
+    def end_time(self) -> int:
+        return self.files[-1].end_time if self.files else 0
+
+    def expired(self, log_min: int) -> list[IndexFile]:
+        """Take out the files that point only to what the log has no longer; the newest stays."""
+        count = 0
+        while count < len(self.files) - 1 and self.files[count].end_offset < log_min:
+            count += 1
+        gone, self.files = self.files[:count], self.files[count:]
+        return gone
+
+    def close(self) -> None:
+        for file in self.files:
+            file.close()
+        self.files = []
+
+
+def hashes_of(message: Dispatched) -> list[int]:
+    """The hashes under which a message is found: its unique key and each word of its keys."""
+    if message.sys_flag & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK:
+        return []
+    head = message.queue.key_hash
+    hashes: list[int] = []
+    unique = find_property(message.properties, b"UNIQ_KEY")
+    if unique:
+        hashes.append(joined_hash(head, unique))
+    keys = find_property(message.properties, b"KEYS")
+    if keys:
+        for key in keys.split(b" "):
+            if key:
+                hashes.append(joined_hash(head, key))
+    return hashes
+
+
+def name_at(ms: int) -> str:
+    """The name of an index file made at this time, in local time to the millisecond."""
+    return time.strftime("%Y%m%d%H%M%S", time.localtime(ms // 1000)) + f"{ms % 1000:03d}"

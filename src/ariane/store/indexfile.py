@@ -1,0 +1,158 @@
+"""One index file: a hash table on disk, from the hash of `topic#key` to commitlog offsets.
+
+    header: begin time i64 | end time i64 | begin offset i64 | end offset i64 | used slots i32 | entry count i32
+    slots: i32 each, the number of the newest entry of the chain
+    entries: hash i32 | commitlog offset i64 | seconds since begin time i32 | number of the next older entry i32
+
+Entries are numbered from 1, and the count in the header is the number of the next one.
+"""
+
+from array import array
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+from ariane.env import Files, MappedFile
+
+HEADER = Struct(">qqqqii")
+INDEX_ENTRY = Struct(">iqii")
+SLOT = Struct(">i")
+HEADER_SIZE: Final = 40
+SLOT_SIZE: Final = 4
+INDEX_ENTRY_SIZE: Final = 20
+_GROW: Final = 1 << 20  # entries are given room on the disk in steps of this
+_MAX_SECONDS: Final = 0x7FFFFFFF
+
+
+class IndexFile:
+    """An open index file. The header is kept here and written by `write_header`."""
+
+    __slots__ = (
+        "_allocated",
+        "_end",
+        "_files",
+        "begin_offset",
+        "begin_time",
+        "count",
+        "end_offset",
+        "end_time",
+        "entries",
+        "entries_at",
+        "file",
+        "path",
+        "slots",
+        "slots_used",
+    )
+
+    def __init__(self, files: Files, path: Path, slots: int, entries: int) -> None:
+        self.path = path
+        self.slots = slots
+        self.entries = entries
+        self.entries_at = HEADER_SIZE + slots * SLOT_SIZE
+        self._end = self.entries_at + entries * INDEX_ENTRY_SIZE
+        self._files = files
+        self._allocated = 0
+        self.file: MappedFile = files.map(path, self._end, allocate=False)
+        header: tuple[int, int, int, int, int, int] = HEADER.unpack(self.file.read(0, HEADER_SIZE))
+        self.begin_time, self.end_time, self.begin_offset, self.end_offset, self.slots_used, self.count = header
+        self.count = max(self.count, 1)
+
+    @property
+    def full(self) -> bool:
+        return self.count >= self.entries
+
+    def make_room(self, more: int) -> None:
+        """Reserve blocks for `more` entries: on a full disk this raises, and a later write cannot fail."""
+        need = min(self.entries_at + (self.count + more) * INDEX_ENTRY_SIZE, self._end)
+        if need > self._allocated:
+            until = min(max(need, self.entries_at) + _GROW, self._end)
+            start = self._allocated
+            self._files.allocate(self.path, start, until - start)
+            self._allocated = until
+
+    def put(self, key_hash: int, offset: int, store_time: int) -> None:
+        """Add an entry; there must be room for it."""
+        number = self.count
+        slot_at = HEADER_SIZE + key_hash % self.slots * SLOT_SIZE
+        older: int = SLOT.unpack(self.file.read(slot_at, SLOT_SIZE))[0]
+        if older <= 0 or older > number:
+            older = 0
+        if number <= 1:
+            self.begin_offset = offset
+            self.begin_time = store_time
+        seconds = (store_time - self.begin_time) // 1000
+        seconds = 0 if seconds < 0 else min(seconds, _MAX_SECONDS)
+        self.file.write(self.entries_at + number * INDEX_ENTRY_SIZE, INDEX_ENTRY.pack(key_hash, offset, seconds, older))
+        self.file.write(slot_at, SLOT.pack(number))
+        if older == 0:
+            self.slots_used += 1
+        self.count = number + 1
+        self.end_offset = offset
+        self.end_time = store_time
+
+    def write_header(self) -> None:
+        self.file.write(0, self.header())
+
+    def header(self) -> bytes:
+        return HEADER.pack(
+            self.begin_time, self.end_time, self.begin_offset, self.end_offset, self.slots_used, self.count
+        )
+
+    def entry(self, number: int) -> tuple[int, int, int, int]:
+        """Hash, commitlog offset, seconds and next older entry."""
+        at = self.entries_at + number * INDEX_ENTRY_SIZE
+        found: tuple[int, int, int, int] = INDEX_ENTRY.unpack(self.file.read(at, INDEX_ENTRY_SIZE))
+        return found
+
+    def in_time(self, begin: int, end: int) -> bool:
+        """Whether the times of this file and [begin, end] meet."""
+        return begin <= self.end_time and end >= self.begin_time
+
+    def select(self, key_hash: int, most: int, begin: int, end: int) -> list[int]:
+        """Up to `most` commitlog offsets of a hash between two times, newest first."""
+        offsets: list[int] = []
+        number: int = SLOT.unpack(self.file.read(HEADER_SIZE + key_hash % self.slots * SLOT_SIZE, SLOT_SIZE))[0]
+        while 0 < number < self.count and len(offsets) < most:
+            found, offset, seconds, older = self.entry(number)
+            time = self.begin_time + seconds * 1000
+            if found == key_hash and begin <= time <= end:
+                offsets.append(offset)
+            if seconds < 0 or time < begin or older >= number:
+                break
+            number = older
+        return offsets
+
+    def cut(self, count: int) -> None:
+        """Keep the entries before number `count` and hang them into the slots anew: right whatever the slots held."""
+        slots = array("i", bytes(self.slots * SLOT_SIZE))
+        at = self.entries_at + INDEX_ENTRY_SIZE
+        kept = self.file.read(at, (count - 1) * INDEX_ENTRY_SIZE)
+        used = 0
+        rebuilt = bytearray(kept)
+        for number, (key_hash, _, _, older) in enumerate(INDEX_ENTRY.iter_unpack(kept), 1):
+            slot = key_hash % self.slots
+            if slots[slot] != older:
+                SLOT.pack_into(rebuilt, (number - 1) * INDEX_ENTRY_SIZE + 16, slots[slot])
+            used += slots[slot] == 0
+            slots[slot] = number
+        slots.byteswap()
+        self.make_room(0)
+        if rebuilt != kept:
+            self.file.write(at, bytes(rebuilt))
+        self.file.write(HEADER_SIZE, slots.tobytes())
+        self._end_at(count, used)
+
+    def _end_at(self, count: int, used: int) -> None:
+        self.count = count
+        self.slots_used = used
+        if count > 1:
+            _, self.begin_offset, _, _ = self.entry(1)
+            _, self.end_offset, seconds, _ = self.entry(count - 1)
+            self.end_time = min(self.end_time, self.begin_time + seconds * 1000 + 999)
+        else:
+            self.begin_offset = self.end_offset = self.begin_time = self.end_time = 0
+        self.write_header()
+
+    def close(self) -> None:
+        self.write_header()
+        self.file.close()

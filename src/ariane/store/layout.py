@@ -1,0 +1,43 @@
+"""Where things lie in a store folder, and how the files are named."""
+
+from pathlib import Path
+from struct import Struct
+from typing import Final
+
+NAME_DIGITS: Final = 20
+
+# One consumequeue entry: commitlog offset, size, tags code.
+ENTRY = Struct(">qiq")
+ENTRY_SIZE: Final = 20
+BLANK_SIZE: Final = 0x7FFFFFFF  # the size of an entry that only fills the file up to the first real one
+BLANK_ENTRY: Final = ENTRY.pack(0, BLANK_SIZE, 0)
+
+
+def file_name(offset: int) -> str:
+    """The name of a log or queue file: the offset of its first byte.
+
+    >>> file_name(1073741824)
+    '00000000001073741824'
+    """
+    return f"{offset:0{NAME_DIGITS}d}"
+
+
+def is_file_name(name: str) -> bool:
+    return len(name) == NAME_DIGITS and name.isascii() and name.isdigit()
+
+
+class Layout:
+    """The paths of a store."""
+
+    def __init__(self, root: Path, commitlog: Path) -> None:
+        self.root = root
+        self.commitlog = commitlog
+        self.consumequeue = root / "consumequeue"
+        self.index = root / "index"
+        self.config = root / "config"
+        self.checkpoint = root / "checkpoint"
+        self.abort = root / "abort"
+        self.lock = root / "lock"
+
+    def queue(self, topic: str, queue_id: int) -> Path:
+        return self.consumequeue / topic / str(queue_id)

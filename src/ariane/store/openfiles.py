@@ -1,0 +1,52 @@
+"""A bounded set of open files: the queues have far more files than a process may have descriptors."""
+
+from collections import OrderedDict
+from pathlib import Path
+
+from ariane.env import Files, PlainFile
+
+
+class OpenFiles:
+    """Opens on demand, closes what was not used for longest. Each thread has its own."""
+
+    def __init__(self, files: Files, capacity: int) -> None:
+        self._files = files
+        self._capacity = capacity
+        self._open: OrderedDict[Path, PlainFile] = OrderedDict()
+        self.doomed: list[Path] = []  # for the thread that writes: only it may remove what it may have open
+
+    def get(self, path: Path, size: int) -> PlainFile:
+        """The file, opened (and created sparse with `size` bytes) if it was not."""
+        found = self._open.get(path)
+        if found is not None:
+            self._open.move_to_end(path)
+            return found
+        if len(self._open) >= self._capacity:
+            self._open.popitem(last=False)[1].close()
+        opened = self._files.open(path, size)
+        self._open[path] = opened
+        return opened
+
+    def forget(self, path: Path) -> None:
+        """Close a file that is about to be removed or changed by other means."""
+        found = self._open.pop(path, None)
+        if found is not None:
+            found.close()
+
+    def doom(self, path: Path) -> None:
+        """Close a file and have it removed before the next entries are written."""
+        self.forget(path)
+        self.doomed.append(path)
+
+    def remove(self, path: Path) -> None:
+        """Close and delete a file now."""
+        self.forget(path)
+        self._files.remove(path)
+
+    def close(self) -> None:
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+
+    def __len__(self) -> int:
+        return len(self._open)

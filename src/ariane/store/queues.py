@@ -1,0 +1,151 @@
+"""All queues of a store, and the writing of their entries to files."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from ariane.env import Files
+from ariane.message import is_valid_name
+from ariane.protocol.java import string_hash
+from ariane.store.consumequeue import KEEP, ConsumeQueue, write_entries
+from ariane.store.layout import ENTRY_SIZE, Layout
+from ariane.store.openfiles import OpenFiles
+
+log = logging.getLogger("ariane.store")
+
+SYNC_ALL_FROM = 64  # with this many files to sync, one sync of the whole file system costs less
+
+
+class QueueTable:
+    """The queues by topic and number. `dirty` are those with entries that no file has yet."""
+
+    def __init__(self, layout: Layout, files: Files, file_entries: int, open_files: int) -> None:
+        self.layout = layout
+        self.files = files
+        self.file_entries = file_entries
+        self.reader = OpenFiles(files, open_files)
+        self.dirty: dict[ConsumeQueue, None] = {}
+        self._queues: dict[tuple[bytes, int], ConsumeQueue] = {}
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        return self._queues.get((topic.encode(), queue_id))
+
+    def find(self, topic: bytes, queue_id: int) -> ConsumeQueue | None:
+        """The queue, made if it is new; None when its name must not become a folder."""
+        return self._queues.get((topic, queue_id)) or self._create(topic, queue_id)
+
+    def _create(self, topic: bytes, queue_id: int) -> ConsumeQueue | None:
+        name = topic.decode(errors="replace")
+        if not is_valid_name(name) or queue_id < 0:
+            log.warning("a message of topic %r, queue %d has no valid place and is in no queue", name, queue_id)
+            return None
+        queue = ConsumeQueue(name, queue_id, self.layout.queue(name, queue_id), self.file_entries, self.reader)
+        queue.key_hash = string_hash(name + "#")
+        self._queues[topic, queue_id] = queue
+        return queue
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        return iter(list(self._queues.values()))
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    def topics(self) -> set[str]:
+        return {queue.topic for queue in self._queues.values()}
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        return [queue for queue in self._queues.values() if queue.topic == topic]
+
+    def drop(self, queue: ConsumeQueue) -> None:
+        """Forget a queue and have its files removed."""
+        queue.restart()
+        self.reader.doom(queue.folder)
+        if len(self.of_topic(queue.topic)) == 1:
+            self.reader.doom(queue.folder.parent)
+        self.dirty.pop(queue, None)
+        self._queues.pop((queue.bytes_topic, queue.queue_id), None)
+
+    def max_physical(self) -> int:
+        return max((queue.max_physical for queue in self._queues.values()), default=-1)
+
+    def memory(self) -> int:
+        """Bytes of entries that wait to be written."""
+        return sum(queue.unwritten() for queue in self.dirty) * ENTRY_SIZE
+
+    def collect(self, least_entries: int) -> "EntriesToWrite":
+        """Take the entries of all queues that have at least so many to write."""
+        ready = [queue for queue in self.dirty if queue.unwritten() >= least_entries]
+        work = EntriesToWrite(self.reader.doomed)
+        self.reader.doomed = []
+        for queue in ready:
+            first, data = queue.take_unwritten()
+            work.add(queue, first, data)
+        return work
+
+    def wrote(self, work: "EntriesToWrite", keep: int = KEEP) -> None:
+        """Note what a finished work has written."""
+        for queue, epoch, first, data in work.items:
+            if queue.epoch != epoch:
+                continue
+            queue.wrote(first, len(data) // ENTRY_SIZE, keep)
+            if queue.unwritten() == 0:
+                self.dirty.pop(queue, None)
+
+
+class EntriesToWrite:
+    """One round of writing: collected on the loop, done in a thread, noted on the loop."""
+
+    def __init__(self, doomed: list[Path]) -> None:
+        self.doomed = doomed
+        self.items: list[tuple[ConsumeQueue, int, int, bytes]] = []
+
+    def add(self, queue: ConsumeQueue, first: int, data: bytes) -> None:
+        self.items.append((queue, queue.epoch, first, data))
+
+    def __bool__(self) -> bool:
+        return bool(self.items or self.doomed)
+
+
+class QueueWriter:
+    """The side of the writing thread: open files, and what is written but not yet durable."""
+
+    def __init__(self, files: Files, root: Path, open_files: int) -> None:
+        self._files = files
+        self._root = root
+        self._opened = OpenFiles(files, open_files)
+        self._unsynced: dict[Path, int] = {}
+        self._folders: set[Path] = set()
+
+    def write(self, work: EntriesToWrite) -> None:
+        for path in work.doomed:
+            self._remove(path)
+        for queue, _, first, data in work.items:
+            fresh = not self._files.is_folder(queue.folder)
+            for path in write_entries(self._files, queue, first, data, self._opened):
+                self._unsynced[path] = queue.file_bytes
+            self._folders.add(queue.folder)
+            if fresh:
+                self._folders.update((queue.folder.parent, queue.folder.parent.parent))
+
+    def _remove(self, path: Path) -> None:
+        self._unsynced.pop(path, None)
+        if self._files.is_folder(path):
+            self._files.remove_folder(path)
+            self._folders.discard(path)
+        else:
+            self._opened.remove(path)
+
+    def sync(self) -> None:
+        """Return when all that was written is durable, the names of new files included."""
+        if len(self._unsynced) >= SYNC_ALL_FROM:
+            self._files.sync_all(self._root)
+        else:
+            for path, size in self._unsynced.items():
+                self._opened.get(path, size).sync()
+            for folder in sorted(self._folders):
+                self._files.sync_folder(folder)
+        self._unsynced.clear()
+        self._folders.clear()
+
+    def close(self) -> None:
+        self._opened.close()

@@ -1,0 +1,182 @@
+"""Reading message units as the store needs them: whole and well-formed or not, and where they belong."""
+
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+from ariane.protocol.units import BLANK_MAGIC, BORN_HOST_V6, MAGIC, STORE_HOST_V6
+from ariane.store.consumequeue import ConsumeQueue
+from ariane.store.queues import QueueTable
+
+# total, magic, body crc, queue id, (flag,) queue offset, physical offset, sys flag (, born time)
+_HEAD = Struct(">iIIi4xqqi8x")
+# the same and store time, body length, when both hosts are IPv4
+_HEAD_V4 = Struct(">iIIi4xqqi8x8xq8x4x8xi")
+_HEAD_LENGTH: Final = 48
+_V4_LENGTH: Final = 88
+_V6_FLAGS: Final = BORN_HOST_V6 | STORE_HOST_V6
+_I64 = Struct(">q")
+_I32 = Struct(">i")
+_I16 = Struct(">h")
+_SIZE_MAGIC = Struct(">iI")
+
+UNIT: Final = 1
+END_OF_FILE: Final = 0
+NOTHING: Final = -1
+
+
+class Dispatched:
+    """A message on its way into its queue and the index. `properties` are the stored bytes."""
+
+    __slots__ = (
+        "physical_offset",
+        "properties",
+        "queue",
+        "queue_offset",
+        "size",
+        "store_time",
+        "sys_flag",
+        "tags_code",
+    )
+
+    def __init__(
+        self,
+        queue: ConsumeQueue,
+        queue_offset: int,
+        physical_offset: int,
+        size: int,
+        store_time: int,
+        sys_flag: int,
+        properties: bytes,
+    ) -> None:
+        self.queue = queue
+        self.queue_offset = queue_offset
+        self.physical_offset = physical_offset
+        self.size = size
+        self.store_time = store_time
+        self.sys_flag = sys_flag
+        self.properties = properties
+        self.tags_code = 0
+
+    @property
+    def topic(self) -> str:
+        return self.queue.topic
+
+    @property
+    def queue_id(self) -> int:
+        return self.queue.queue_id
+
+
+class Record:
+    """The parts of a unit that the store looks at."""
+
+    __slots__ = (
+        "physical_offset",
+        "properties",
+        "queue_id",
+        "queue_offset",
+        "size",
+        "store_time",
+        "sys_flag",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: bytes,
+        queue_id: int,
+        queue_offset: int,
+        physical_offset: int,
+        size: int,
+        store_time: int,
+        sys_flag: int,
+        properties: bytes,
+    ) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.queue_offset = queue_offset
+        self.physical_offset = physical_offset
+        self.size = size
+        self.store_time = store_time
+        self.sys_flag = sys_flag
+        self.properties = properties
+
+    def dispatched(self, table: QueueTable) -> Dispatched | None:
+        """The same, bound for its queue; None when it has none."""
+        queue = table.find(self.topic, self.queue_id)
+        if queue is None:
+            return None
+        return Dispatched(
+            queue,
+            self.queue_offset,
+            self.physical_offset,
+            self.size,
+            self.store_time,
+            self.sys_flag,
+            self.properties,
+        )
+
+
+def kind_at(memory: memoryview, at: int) -> int:
+    """What begins at `at`: UNIT, END_OF_FILE (a blank record, or no room for one) or NOTHING."""
+    if at + 8 > len(memory):
+        return END_OF_FILE
+    magic = _SIZE_MAGIC.unpack_from(memory, at)[1]
+    if magic == MAGIC:
+        return UNIT
+    return END_OF_FILE if magic == BLANK_MAGIC else NOTHING
+
+
+def read_record(memory: memoryview, at: int, physical: int, check_crc: bool) -> Record | None:
+    """The unit at `at`, which claims to lie at `physical` in the log; None unless it is whole and all parts agree."""
+    limit = len(memory)
+    if at + _V4_LENGTH > limit:
+        return None
+    size, magic, crc, queue_id, queue_offset, said, sys_flag, store_time, body_length = _HEAD_V4.unpack_from(memory, at)
+    if magic != MAGIC or said != physical or size < _V4_LENGTH or at + size > limit:
+        return None
+    body_at = at + _V4_LENGTH
+    if sys_flag & _V6_FLAGS:
+        store_at = at + _HEAD_LENGTH + (20 if sys_flag & BORN_HOST_V6 else 8)
+        body_at = store_at + 8 + (20 if sys_flag & STORE_HOST_V6 else 8) + 16
+        if body_at > at + size:
+            return None
+        (store_time,) = _I64.unpack_from(memory, store_at)
+        (body_length,) = _I32.unpack_from(memory, body_at - 4)
+    topic_at = body_at + body_length + 1
+    if body_length < 0 or topic_at + 2 > at + size:
+        return None
+    topic_end = topic_at + memory[topic_at - 1]
+    if topic_end + 2 > at + size:
+        return None
+    if topic_end + 2 + _I16.unpack_from(memory, topic_end)[0] != at + size:
+        return None
+    if check_crc and body_length and crc32(memory[body_at : body_at + body_length]) & 0x7FFFFFFF != crc:
+        return None
+    return Record(
+        bytes(memory[topic_at:topic_end]),
+        queue_id,
+        queue_offset,
+        physical,
+        size,
+        store_time,
+        sys_flag,
+        bytes(memory[topic_end + 2 : at + size]),
+    )
+
+
+def store_time_of(unit: memoryview) -> int:
+    """The store time of a unit that is known to be whole."""
+    sys_flag = _I32.unpack_from(unit, 36)[0]
+    found: int = _I64.unpack_from(unit, _HEAD_LENGTH + (20 if sys_flag & BORN_HOST_V6 else 8))[0]
+    return found
+
+
+def properties_of(unit: memoryview) -> bytes:
+    """The stored properties of a unit that is known to be whole."""
+    sys_flag = _I32.unpack_from(unit, 36)[0]
+    body_at = _V4_LENGTH
+    if sys_flag & _V6_FLAGS:
+        body_at += 12 * bool(sys_flag & BORN_HOST_V6) + 12 * bool(sys_flag & STORE_HOST_V6)
+    topic_at = body_at + _I32.unpack_from(unit, body_at - 4)[0] + 1
+    return bytes(unit[topic_at + unit[topic_at - 1] + 2 :])

@@ -1,0 +1,438 @@
+"""The store as the broker sees it: one log, its queues, its index, and the work in the background."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Iterator
+
+from ariane.env import Env, LockHeld
+from ariane.errors import ProtocolError
+from ariane.message import HALF_OP_TOPIC, SCHEDULE_TOPIC
+from ariane.protocol.units import Unit, decode_unit
+from ariane.store.allocate import Allocator
+from ariane.store.appender import Appender
+from ariane.store.commitlog import BLANK_LENGTH, CommitLog
+from ariane.store.dispatch import Dispatcher, DispatchListener, default_delay_ms
+from ariane.store.flush import FlushDone, Flusher
+from ariane.store.health import Health
+from ariane.store.index import Index
+from ariane.store.indexload import index_shape, load_index
+from ariane.store.layout import BLANK_SIZE, ENTRY, Layout
+from ariane.store.load import commitlog_file_size, consumequeue_file_entries, load_log, load_queues
+from ariane.store.options import StoreOptions
+from ariane.store.pull import Puller
+from ariane.store.queueflush import QueueFlusher
+from ariane.store.queues import QueueTable, QueueWriter
+from ariane.store.recovery import Recovery
+from ariane.store.results import (
+    GetResult,
+    GetStatus,
+    MessageFilter,
+    PutResult,
+    QueryResult,
+    RecoveryReport,
+    StoreLocked,
+)
+from ariane.store.retention import MANUAL_PASSES, Retention
+from ariane.store.stats import StoreStats
+from ariane.store.timesearch import entry_time, offset_by_time
+from ariane.store.worker import Worker
+
+log = logging.getLogger("ariane.store")
+
+_NO_BYTE_LIMIT = 1 << 62
+_CLOCK_STEP_MS = 1000
+_NEVER_UNUSED = frozenset((SCHEDULE_TOPIC, HALF_OP_TOPIC))
+
+
+class MessageStore:
+    """A store folder in use. `open` (blocking), `start`, then everything from the event loop's thread, then `close`.
+
+    Without `start` nothing happens in the background: flushing and dispatching are done when asked for.
+    """
+
+    def __init__(self, options: StoreOptions, env: Env) -> None:
+        self.options = options
+        self.env = env
+        self.health = Health()
+        self.layout = Layout(options.root, options.commitlog_folder)
+        self._opened = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._sync_worker = Worker("store-flush")
+        self._file_worker = Worker("store-queues")
+        self._allocate_worker = Worker("store-allocate")
+        self._dispatch_due = False
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    def open(self) -> RecoveryReport:
+        """Lock the folder, load it and bring it back to where it can be used. Takes seconds after a crash."""
+        began = self.env.clock.monotonic()
+        files = self.env.files
+        for folder in (self.layout.root, self.layout.commitlog, self.layout.consumequeue):
+            files.make_folder(folder)
+        note = f"lock held by process {os.getpid()} on {socket.gethostname()}"
+        try:
+            self._lock = files.lock(self.layout.lock, note)
+        except LockHeld as held:
+            holder = held.holder.removeprefix("lock").strip() or "held by another broker"
+            raise StoreLocked(f"the store {self.layout.root} is in use: {holder}") from None
+        report = RecoveryReport(clean=not files.exists(self.layout.abort))
+        try:
+            self._build(report)
+            recovery = self._recover(report)
+        except BaseException:
+            self._lock.release()
+            raise
+        self._after_recovery(recovery, report)
+        report.seconds = self.env.clock.monotonic() - began
+        return report
+
+    def _build(self, report: RecoveryReport) -> None:
+        """Make the parts, with the file sizes that the store has."""
+        o, files, clock = self.options, self.env.files, self.env.clock
+        file_size = commitlog_file_size(files, self.layout.commitlog, o.commitlog_file_size, report.notes)
+        file_entries = consumequeue_file_entries(files, self.layout, o.consumequeue_file_entries, report.notes)
+        transient = o.transient_store_pool and o.flush == "ASYNC_FLUSH"
+        self._allocator = Allocator(files, self._allocate_worker, o.warm_files)
+        self.log = CommitLog(self.layout.commitlog, file_size, files, self._allocator, transient)
+        self.table = QueueTable(self.layout, files, file_entries, o.open_consumequeue_files)
+        self._writer = QueueWriter(files, self.layout.root, o.open_consumequeue_files)
+        self.index = self._open_index(report) if o.index_enabled else None
+        self.dispatcher = Dispatcher(self.log, self.table, self.index, o.delay_ms or default_delay_ms)
+        self.stats = StoreStats(clock)
+        self._appender = Appender(self.log, self.table, self.dispatcher, clock, self.health, self.stats, o)
+        self._appender.largest_unit = file_size - BLANK_LENGTH
+        self.puller = Puller(self.log, o)
+        self.flusher = Flusher(self.log, o, clock, self._sync_worker, self.health)
+        self.retention = Retention(o, self.env, self.layout, self.log, self.table, self.index, self.health)
+
+    def _open_index(self, report: RecoveryReport) -> Index:
+        o, files = self.options, self.env.files
+        slots, entries = index_shape(files, self.layout.index, o.index_slots, o.index_entries, report.notes)
+        index = Index(self.layout.index, files, self.env.clock, slots, entries)
+        load_index(files, index, report.notes)
+        return index
+
+    def _recover(self, report: RecoveryReport) -> Recovery:
+        self.log.adopt(load_log(self.env.files, self.layout.commitlog, self.log.file_size))
+        load_queues(self.env.files, self.table)
+        recovery = Recovery(
+            self.options,
+            self.env,
+            self.layout,
+            self.log,
+            self.table,
+            self.index,
+            self.dispatcher,
+            self._writer,
+            report,
+        )
+        recovery.run()
+        return recovery
+
+    def _after_recovery(self, recovery: Recovery, report: RecoveryReport) -> None:
+        files = self.env.files
+        self._queue_flusher = QueueFlusher(
+            self.options,
+            files,
+            self.env.clock,
+            self.layout,
+            self.table,
+            self.index,
+            self._writer,
+            self._file_worker,
+            self.flusher,
+            self.health,
+            recovery.checkpoint,
+        )
+        self._queue_flusher.dispatched_time = lambda: self.dispatcher.last_store_time
+        self.flusher.last_store_time = lambda: self._appender.last_time
+        self.flusher.flushed_time = recovery.checkpoint.log_time
+        self.dispatcher.last_store_time = max(self.dispatcher.last_store_time, recovery.checkpoint.queue_time)
+        self._appender.last_time = self.dispatcher.last_store_time
+        files.replace(self.layout.abort, b"")
+        self.retention.check_disk()
+        report.log_min, report.log_max = self.log.min_offset, self.log.end
+        report.queues = len(self.table)
+        self._opened = True
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin the work in the background."""
+        self._loop = loop
+        for worker in (self._sync_worker, self._file_worker, self._allocate_worker):
+            worker.start(loop)
+        jobs = [
+            self.flusher.run_intervals(),
+            self.flusher.watch_deadlines(),
+            self.retention.run(),
+            self._every_second(),
+        ]
+        if self.log.transient:
+            jobs.append(self._commit_intervals())
+        self._tasks = [loop.create_task(job) for job in jobs]
+
+    async def close(self) -> None:
+        """Make everything durable and let the folder go. If that fails, the next start recovers as after a crash."""
+        if not self._opened:
+            return
+        self._opened = False
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        workers = (self._sync_worker, self._file_worker, self._allocate_worker)
+        for worker in workers:
+            await asyncio.get_running_loop().run_in_executor(None, worker.stop)
+        await asyncio.sleep(0)  # the last reports of the workers
+        self._finish()
+
+    def _finish(self) -> None:
+        self.log.commit()
+        self.dispatch_now()
+        self.flusher.begin()
+        self._queue_flusher.flush(thorough=True)
+        if self.health.writable and self.dispatch_behind == 0 and self.log.flushed == self.log.end:
+            self.env.files.remove(self.layout.abort)
+        else:
+            log.error("the store was not closed cleanly: %s", self.health.text or "not all is durable")
+        self._release()
+
+    def _release(self) -> None:
+        self._allocator.forget()
+        if self.index is not None:
+            self.index.close()
+        self._writer.close()
+        self.table.reader.close()
+        self.log.close()
+        self._lock.release()
+
+    async def _every_second(self) -> None:
+        while True:
+            await self.env.clock.sleep(self.options.flush_consumequeue_interval.total_seconds())
+            self.tick()
+
+    async def _commit_intervals(self) -> None:
+        while True:
+            await self.env.clock.sleep(self.options.commit_interval.total_seconds())
+            if self.log.commit():
+                self.dispatch_now()
+
+    def tick(self) -> None:
+        """What is to be done about once a second: write queue entries, try again what failed, take a sample."""
+        if self.dispatch_behind:
+            self.dispatch_now()
+        if "room" in self.health.reasons:
+            self._try_room()
+        self._queue_flusher.tick()
+        self.stats.sample()
+
+    def _try_room(self) -> None:
+        try:
+            self.log.start_file(self.log.roll(self.log.written - 1) if self.log.files else 0)
+        except OSError as error:
+            log.info("still no room for the next log file: %s", error)
+        else:
+            self.health.clear("room")
+
+    # -- in -------------------------------------------------------------------------------------------------------
+
+    def append(self, unit: Unit) -> PutResult:
+        """Append a message: it gets its offsets and its store time here. Waits for nothing."""
+        result = self._appender.append(unit)
+        self._after_append()
+        return result
+
+    def append_batch(self, units: list[Unit]) -> PutResult:
+        """Append messages of one queue in one write, contiguous in the log; all or none."""
+        result = self._appender.append_batch(units)
+        self._after_append()
+        return result
+
+    def append_raw(self, at: int, data: bytes) -> bool:
+        """Append bytes of a master's log at exactly this offset; False when the log does not end there."""
+        if not self.health.writable or not self.log.append_raw(at, data):
+            return False
+        self._schedule_dispatch()
+        return True
+
+    def _after_append(self) -> None:
+        if self._appender.time_went_back:
+            self._appender.time_went_back = False
+            self._queue_flusher.lower(self._appender.last_time)
+        if not self._dispatch_due:
+            self._schedule_dispatch()
+
+    def _schedule_dispatch(self) -> None:
+        if self._loop is not None:
+            self._dispatch_due = True
+            self._loop.call_soon(self.dispatch_now)
+
+    def when_flushed(self, end_offset: int, done: FlushDone) -> None:
+        """Call `done(True)` once the log is durable up to `end_offset`, `done(False)` if that fails or is too slow."""
+        self.flusher.wait(end_offset, done)
+
+    def dispatch_now(self) -> None:
+        """Put what was appended into queues and index, and tell the listeners."""
+        self._dispatch_due = False
+        try:
+            while self.dispatcher.run():
+                pass
+            self.health.clear("index")
+        except OSError as error:
+            self.health.fail("index", f"the index could not be written: {error}")
+
+    def add_dispatch_listener(self, listener: DispatchListener) -> None:
+        """Have `listener` called with the messages that have just reached their queues."""
+        self.dispatcher.listeners.append(listener)
+
+    # -- out ------------------------------------------------------------------------------------------------------
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        filter: MessageFilter | None = None,
+        *,
+        max_bytes: int | None = None,
+    ) -> GetResult:
+        """Messages of a queue from `offset` on."""
+        limit = _NO_BYTE_LIMIT if max_bytes is None else max_bytes
+        result = self.puller.get(self.table.get(topic, queue_id), offset, max_count, filter, limit)
+        if result.status is GetStatus.FOUND:
+            self.stats.get_found += 1
+            self.stats.transferred += result.count
+        else:
+            self.stats.get_missed += 1
+        return result
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """The first offset of a queue; 0 when there is no such queue."""
+        queue = self.table.get(topic, queue_id)
+        return 0 if queue is None else queue.min_offset
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """The offset behind the last message of a queue; 0 when there is no such queue."""
+        queue = self.table.get(topic, queue_id)
+        return 0 if queue is None else queue.max_offset
+
+    def offset_by_time(self, topic: str, queue_id: int, ms: int) -> int:
+        """The offset of the message stored at, or nearest to, a time."""
+        queue = self.table.get(topic, queue_id)
+        return 0 if queue is None else offset_by_time(self.log, queue, ms)
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """When the message at a queue offset was stored; -1 when there is none."""
+        queue = self.table.get(topic, queue_id)
+        return -1 if queue is None else entry_time(self.log, queue, offset)
+
+    def earliest_time(self, topic: str, queue_id: int) -> int:
+        """When the first message of a queue was stored; -1 when there is none."""
+        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
+
+    def physical_offset(self, topic: str, queue_id: int, offset: int) -> int:
+        """Where in the log the message at a queue offset lies; 0 when there is none."""
+        queue = self.table.get(topic, queue_id)
+        entry = None if queue is None else queue.entry(offset)
+        return 0 if entry is None else entry[0]
+
+    def queue_entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[int, int, int]]:
+        """Entries of a queue: log offset, size, tags code."""
+        queue = self.table.get(topic, queue_id)
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return []
+        return [entry for entry in ENTRY.iter_unpack(queue.entries(offset, count)) if entry[1] != BLANK_SIZE]
+
+    def slice_at(self, physical_offset: int, size: int | None = None) -> memoryview | None:
+        """The bytes of the message at a log offset, without a copy; None when no message begins there."""
+        if size is None:
+            head = self.log.view(physical_offset, 4)
+            size = 0 if head is None else int.from_bytes(head, "big", signed=True)
+        return self.log.view(physical_offset, size)
+
+    def unit_at(self, physical_offset: int, size: int | None = None) -> Unit | None:
+        """The message at a log offset; None when no message begins there."""
+        found = self.slice_at(physical_offset, size)
+        if found is None:
+            return None
+        try:
+            unit = decode_unit(found)
+        except ProtocolError:
+            return None
+        return unit if unit.physical_offset == physical_offset else None
+
+    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
+        """Messages with a key stored between two times, newest first. Hashes may collide: the caller checks the key."""
+        result = QueryResult()
+        if self.index is None:
+            return result
+        result.last_update_time, result.last_update_offset = self.index.end_time, self.index.end_offset
+        most = min(max_count, self.options.max_query_count)
+        for offset in self.index.offsets(topic, key, most, begin_ms, end_ms):
+            found = self.slice_at(offset)
+            if found is not None:
+                result.slices.append(found)
+        return result
+
+    def queues(self) -> Iterator[tuple[str, int]]:
+        """All queues: topic and number."""
+        for queue in self.table:
+            yield queue.topic, queue.queue_id
+
+    # -- upkeep ---------------------------------------------------------------------------------------------------
+
+    def delete_topic(self, topic: str) -> None:
+        """Drop the queues of a topic; its messages stay in the log until that is old."""
+        self.dispatch_now()
+        for queue in self.table.of_topic(topic):
+            self.table.drop(queue)
+
+    def clean_unused_topics(self, known: set[str]) -> int:
+        """Drop the queues of topics that nobody knows any more."""
+        unused = self.table.topics() - known - _NEVER_UNUSED
+        for topic in unused:
+            self.delete_topic(topic)
+        return len(unused)
+
+    def delete_expired_files(self) -> None:
+        """Have the next passes delete expired log files whatever the hour."""
+        self.retention.manual_passes = MANUAL_PASSES
+
+    def clean_expired_consumequeues(self) -> int:
+        """Drop the queues all of whose messages are gone from the log."""
+        return self.retention.clean_expired_queues(frozenset((SCHEDULE_TOPIC,)))
+
+    @property
+    def log_min(self) -> int:
+        return self.log.min_offset
+
+    @property
+    def log_max(self) -> int:
+        return self.log.end
+
+    @property
+    def flushed_offset(self) -> int:
+        return self.log.flushed
+
+    @property
+    def dispatch_behind(self) -> int:
+        """Bytes of the log that are in no queue yet."""
+        return max(self.log.end - self.dispatcher.position, 0)
+
+    @property
+    def writable(self) -> bool:
+        return self.health.writable
+
+    def runtime_info(self) -> dict[str, str]:
+        """The store's part of GET_BROKER_RUNTIME_INFO."""
+        log_ratio, queue_ratio = self.retention.disk_ratios()
+        return self.stats.info() | {
+            f"commitLogDiskRatio_{self.layout.commitlog}": str(log_ratio),
+            "commitLogDiskRatio": str(log_ratio),
+            "consumeQueueDiskRatio": str(queue_ratio),
+            "commitLogMinOffset": str(self.log_min),
+            "commitLogMaxOffset": str(self.log_max),
+        }

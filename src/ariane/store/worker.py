@@ -1,0 +1,77 @@
+"""A thread that does slow things one after the other, and tells the event loop when they are done."""
+
+import logging
+import threading
+from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from queue import SimpleQueue
+
+log = logging.getLogger("ariane.store")
+
+Job = Callable[[], None]
+Done = Callable[[BaseException | None], None]
+
+
+class Worker:
+    """Runs jobs in order. When it is not running a job is done at once by the caller, which makes tests exact."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.running = False
+        self._jobs: SimpleQueue[tuple[Job, Done | None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._loop: AbstractEventLoop | None = None
+
+    def start(self, loop: AbstractEventLoop) -> None:
+        self._loop = loop
+        self.running = True
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job, done: Done | None = None) -> None:
+        """Have `job` done; `done` is called on the loop with None or what the job raised."""
+        if self.running:
+            self._jobs.put((job, done))
+        else:
+            error = _attempt(job)
+            if done is not None:
+                done(error)
+            elif error is not None:
+                raise error
+
+    def stop(self) -> None:
+        """Return when all jobs are done. Later jobs are done by their callers."""
+        if self._thread is not None:
+            self._jobs.put(None)
+            self._thread.join()
+            self._thread = None
+        self.running = False
+
+    @staticmethod
+    def signal() -> threading.Event:
+        return threading.Event()
+
+    def _run(self) -> None:
+        while True:
+            item = self._jobs.get()
+            if item is None:
+                return
+            job, done = item
+            error = _attempt(job)
+            if done is not None:
+                self._report(done, error)
+            elif error is not None:
+                log.error("%s: %s", self.name, error)
+
+    def _report(self, done: Done, error: BaseException | None) -> None:
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(done, error)
+
+
+def _attempt(job: Job) -> BaseException | None:
+    try:
+        job()
+    except Exception as error:
+        return error
+    return None
