@@ -100,12 +100,13 @@ def test_long_lists_of_conditions_are_no_problem() -> None:
     assert not Sql92Filter(many).matches_message({"a": "3000"})
 
 
-@pytest.mark.parametrize("expression", ["NOT " * (DEEPEST + 1) + "a", "(" * 30000 + "a" + ")" * 30000])
-def test_deep_nesting_is_refused_or_costs_no_stack(expression: str) -> None:
-    try:
-        assert not Sql92Filter(expression).matches_message({"a": "1"})
-    except FilterSyntaxError as error:
-        assert "nested deeper" in error.reason  # noqa: PT017
+def test_deep_nesting_is_refused() -> None:
+    with pytest.raises(FilterSyntaxError, match="nested deeper"):
+        Sql92Filter("NOT " * (DEEPEST + 1) + "a")
+
+
+def test_parentheses_cost_no_stack() -> None:
+    assert Sql92Filter("(" * 30000 + "a = 1" + ")" * 30000).matches_message({"a": "1"})
 
 
 def test_a_huge_expression_is_refused() -> None:
