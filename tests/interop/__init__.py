@@ -1,0 +1,1 @@
+"""Our servers with Apache's clients, tools and servers."""
