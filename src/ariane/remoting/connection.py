@@ -354,23 +354,22 @@ class Connection:
     # TLS.
 
     def _unwrap(self, data: bytes) -> bytes:
-        if self._tls is None:
-            if not self._recognise(data):
-                return b""
-            if self._tls is None:
-                return data
-        return self._decrypt(self._tls, data)
+        tls = self._tls or self._recognise(data)
+        if tls is None:
+            return b"" if self._refused else data
+        return self._decrypt(tls, data)
 
-    def _recognise(self, data: bytes) -> bool:
+    def _recognise(self, data: bytes) -> TlsLayer | None:
         """The first byte says whether the peer speaks TLS; the server's mode says whether it should."""
         assert self._peek is not None
         try:
-            self._tls = self._peek.layer(is_client_hello(data))
+            tls = self._peek.layer(is_client_hello(data))
         except ProtocolError as error:
             self._refuse(str(error))
-            return False
-        self.secure = self._raw = self._tls is not None
-        return True
+            return None
+        self._tls = tls
+        self.secure = self._raw = tls is not None
+        return tls
 
     def _decrypt(self, tls: TlsLayer, data: bytes) -> bytes:
         try:
