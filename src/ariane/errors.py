@@ -51,3 +51,60 @@ class StoreError(ArianeError):
 
 class ConfigError(ArianeError):
     """A configuration value is unknown, malformed or out of range; the text names file, line and key."""
+
+
+class ClientError(ArianeError):
+    """A producer, consumer or admin client cannot do what was asked."""
+
+
+class NotRunning(ClientError):
+    """The client was not started yet, or is closed already."""
+
+
+class ForkedClient(NotRunning):
+    """The client was started before the process forked: make a new one in the child."""
+
+
+class InvalidMessage(ClientError):
+    """The message breaks a rule that every broker has; nothing was sent."""
+
+
+class RouteMissing(ClientError):
+    """No name server knows a broker that serves the topic."""
+
+
+class NameServersUnreachable(ClientError):
+    """None of the name servers answered."""
+
+
+class SendForbidden(ClientError):
+    """A check-forbidden hook refused the message; nothing was sent."""
+
+
+class SendError(ClientError):
+    """Every try to send failed; `causes` has the error of each, `sent` the parts of a batch that were stored."""
+
+    def __init__(self, text: str, causes: tuple[Exception, ...] = (), sent: tuple[object, ...] = ()) -> None:
+        super().__init__(text)
+        self.causes = causes
+        self.sent = sent
+
+
+class ReplyTimeout(ClientError):
+    """The request was sent, but no consumer replied in time."""
+
+
+class BrokerRefused(ResponseError):
+    """A server answered with an error code; the text names the server, what was asked and what to do."""
+
+    def __init__(self, code: int, remark: str, address: str, text: str) -> None:
+        super().__init__(code, remark)
+        self.address = address
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+
+class AccessDenied(BrokerRefused):
+    """The access key is missing, unknown, wrongly signed, or not permitted to do this."""

@@ -34,6 +34,8 @@ REPLY_ARRIVE_TIME: Final = "ARRIVE_TIME"
 PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"
 CLUSTER: Final = "CLUSTER"
 MESSAGE_TYPE: Final = "MSG_TYPE"
+DELIVER_TIME: Final = "__STARTDELIVERTIME"
+TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"  # RocketMQ 5's name for it
 
 AUTO_CREATE_TOPIC: Final = "TBW102"
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
@@ -75,6 +77,9 @@ def dead_letter_topic(group: str) -> str:
 class Message:
     """A message to send.
 
+    `delay_level` is one of the broker's levels (1 to 18), `deliver_at` a time in milliseconds since 1970, which brokers
+    of RocketMQ 5 honour. With `wait_store=False` the broker answers before a flush or a slave is done.
+
     >>> Message("orders", b"paid", tags="TagA", keys=["o-1", "o-2"]).properties
     {'TAGS': 'TagA', 'KEYS': 'o-1 o-2'}
     """
@@ -86,6 +91,8 @@ class Message:
     properties: dict[str, str] = field(default_factory=dict)
     delay_level: int = 0
     flag: int = 0
+    deliver_at: int | None = None
+    wait_store: bool = True
 
     def __post_init__(self) -> None:
         if self.tags is not None:
@@ -94,6 +101,10 @@ class Message:
             self.properties[KEYS] = self.keys if isinstance(self.keys, str) else " ".join(self.keys)
         if self.delay_level:
             self.properties[DELAY] = str(self.delay_level)
+        if self.deliver_at is not None:
+            self.properties[DELIVER_TIME] = self.properties[TIMER_DELIVER_MS] = str(self.deliver_at)
+        if not self.wait_store:
+            self.properties[WAIT] = "false"
 
 
 @dataclass(slots=True, frozen=True, order=True)

@@ -1,0 +1,1 @@
+"""The client of RocketMQ clusters, ours or Apache's: producers, consumers, admin."""

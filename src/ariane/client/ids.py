@@ -1,0 +1,66 @@
+"""Who we are to brokers, and the ids that we give to messages."""
+
+import asyncio
+import os
+import socket
+from datetime import datetime
+from ipaddress import ip_address
+from itertools import count
+from typing import Any
+
+from ariane.env import Clock
+from ariane.errors import ConnectFailed
+from ariane.protocol.ids import unique_id
+from ariane.remoting import parse_address
+
+
+async def local_address(peers: tuple[str, ...]) -> str:
+    """The address by which we reach the peers; asking the kernel for it sends nothing."""
+    loop = asyncio.get_running_loop()
+    for peer in peers:
+        try:
+            host, port = parse_address(peer)
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+            return _route_source(found[0])
+        except (OSError, ConnectFailed, UnicodeError):
+            continue
+    return "127.0.0.1"
+
+
+def _route_source(found: tuple[Any, ...]) -> str:
+    family, kind, protocol, _, address = found
+    with socket.socket(family, kind, protocol) as probe:
+        probe.connect(address)
+        return str(probe.getsockname()[0]).partition("%")[0]
+
+
+def _month_start(now_ms: int) -> int:
+    """The first moment of this month; milliseconds since then fit four bytes."""
+    moment = datetime.fromtimestamp(now_ms / 1000)
+    return int(datetime(moment.year, moment.month, 1).timestamp() * 1000)
+
+
+_MONTH = 32 * 86_400_000
+
+
+class UniqueIds:
+    """Makes the id of each message, in RocketMQ's form: host, process, maker, time in the month, counter.
+
+    The third part is the hash of a class loader in Java; here it tells apart the makers of one process.
+    """
+
+    def __init__(self, address: str, clock: Clock, maker: int) -> None:
+        self._address = ip_address(address).packed
+        self._process = os.getpid()
+        self._maker = maker
+        self._clock = clock
+        self._counter = count()
+        self._start = _month_start(clock.now_ms())
+
+    def make(self) -> str:
+        """A new id."""
+        elapsed = self._clock.now_ms() - self._start
+        if not 0 <= elapsed < _MONTH:
+            self._start = _month_start(self._clock.now_ms())
+            elapsed = self._clock.now_ms() - self._start
+        return unique_id(self._address, self._process, self._maker, elapsed, next(self._counter))

@@ -1,0 +1,129 @@
+"""Messages ready for the wire."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ariane.client.checks import MAX_PROPERTIES
+from ariane.client.compression import FLAGS, compressor
+from ariane.client.ids import UniqueIds
+from ariane.client.options import ProducerOptions
+from ariane.errors import InvalidMessage
+from ariane.message import (
+    MAX_RECONSUME_TIMES,
+    MESSAGE_TYPE,
+    RECONSUME_TIME,
+    RETRY_PREFIX,
+    TRANSACTION_PREPARED,
+    UNIQUE_KEY,
+    Message,
+    MessageQueue,
+)
+from ariane.protocol.batch import BatchItem, encode_batch
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.properties import NAME_VALUE, PROPERTY, encode_properties
+from ariane.protocol.units import TRANSACTION_PREPARED as PREPARED_FLAG
+
+REPLY = "reply"  # value of the property MSG_TYPE
+ITEM_OVERHEAD = 160  # bytes that a message of a batch takes in the store beside body, properties and topic
+
+
+@dataclass(slots=True)
+class Outgoing:
+    """One request to send: a message, or several as a batch."""
+
+    message: Message
+    body: bytes
+    properties: str
+    sys_flag: int
+    message_id: str
+    message_ids: tuple[str, ...] = ()
+    code: RequestCode = RequestCode.SEND_MESSAGE_V2
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def fields(self, group: str, options: ProducerOptions, queue: MessageQueue, now_ms: int) -> dict[str, str]:
+        """The header, under the short names of version 2 of the send request."""
+        return {
+            "a": group,
+            "b": self.message.topic,
+            "c": options.create_topic_key,
+            "d": str(options.default_topic_queues),
+            "e": str(queue.queue_id),
+            "f": str(self.sys_flag),
+            "g": str(now_ms),
+            "h": str(self.message.flag),
+            "i": self.properties,
+            "j": "0",
+            "k": "false",
+            "m": "true" if self.message_ids else "false",
+            "n": queue.broker_name,
+            **self.extra,
+        }
+
+
+class Packer:
+    """Makes requests of messages: id, compression, properties."""
+
+    def __init__(self, options: ProducerOptions, ids: UniqueIds) -> None:
+        self._options = options
+        self._ids = ids
+        self._flag = FLAGS[options.compression]
+        self._compress: Callable[[bytes], bytes] = compressor(options.compression, options.compress_level)
+
+    def pack(self, message: Message) -> Outgoing:
+        """A single message. The caller's object stays as it is."""
+        properties = dict(message.properties)
+        message_id = properties.get(UNIQUE_KEY)
+        if message_id is None:
+            message_id = properties[UNIQUE_KEY] = self._ids.make()
+        body, sys_flag = message.body, 0
+        if len(body) >= self._options.compress_over:
+            body, sys_flag = self._compress(body), self._flag
+        if properties.get(TRANSACTION_PREPARED) == "true":
+            sys_flag |= PREPARED_FLAG
+        code = RequestCode.SEND_MESSAGE_V2
+        if properties.get(MESSAGE_TYPE) == REPLY:
+            code = RequestCode.SEND_REPLY_MESSAGE_V2
+        extra = _retry_fields(message.topic, properties)
+        return Outgoing(message, body, checked_properties(properties), sys_flag, message_id, (), code, extra)
+
+    def pack_batches(self, messages: Sequence[Message]) -> Iterator[Outgoing]:
+        """As few requests as the size limit allows, in order."""
+        items: list[BatchItem] = []
+        ids: list[str] = []
+        size = 0
+        for message in messages:
+            properties = dict(message.properties)
+            message_id = properties.setdefault(UNIQUE_KEY, "") or self._ids.make()
+            properties[UNIQUE_KEY] = message_id
+            item = BatchItem(message.flag, message.body, checked_properties(properties).encode())
+            item_size = len(item.body) + len(item.properties) + len(message.topic) + ITEM_OVERHEAD
+            if items and size + item_size > self._options.max_message_size:
+                yield _batch(messages[0], items, ids)
+                items, ids, size = [], [], 0
+            items.append(item)
+            ids.append(message_id)
+            size += item_size
+        yield _batch(messages[0], items, ids)
+
+
+def _batch(first: Message, items: list[BatchItem], ids: list[str]) -> Outgoing:
+    code = RequestCode.SEND_BATCH_MESSAGE
+    return Outgoing(first, encode_batch(items), "", 0, ",".join(ids), tuple(ids), code)
+
+
+def checked_properties(properties: dict[str, str]) -> str:
+    """The property string; InvalidMessage when it does not fit the store."""
+    text = encode_properties(properties)
+    if text.count(NAME_VALUE) != len(properties) or text.count(PROPERTY) != len(properties):
+        raise InvalidMessage("the characters U+0001 and U+0002 part properties and cannot be in one")
+    if len(text) > MAX_PROPERTIES // 4 and len(text.encode()) > MAX_PROPERTIES:
+        raise InvalidMessage(f"keys, tags and properties have over {MAX_PROPERTIES} bytes together")
+    return text
+
+
+def _retry_fields(topic: str, properties: dict[str, str]) -> dict[str, str]:
+    """How often a message that goes to a retry topic was tried; these two do not stay among its properties."""
+    if not topic.startswith(RETRY_PREFIX):
+        return {}
+    tried, most = properties.pop(RECONSUME_TIME, None), properties.pop(MAX_RECONSUME_TIMES, None)
+    return ({} if tried is None else {"j": tried}) | ({} if most is None else {"l": most})

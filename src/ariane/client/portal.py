@@ -1,0 +1,139 @@
+"""The thread in which clients of plain threads live: one event loop a process, started when first needed."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from contextvars import Context, copy_context
+from typing import Any, ClassVar, TypeVar
+
+from ariane.client.queue_choice import CALLER
+from ariane.errors import ForkedClient
+
+T = TypeVar("T")
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed, asyncio's elsewhere."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class Portal:
+    """Runs coroutines in the background loop and waits for them in the caller's thread."""
+
+    _current: ClassVar["Portal | None"] = None
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+    _left_behind: ClassVar[list["Portal"]] = []
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._loop = _new_loop()
+        self._local = threading.local()
+        self._thread = threading.Thread(target=self._serve, name="ariane-client", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def get(cls) -> "Portal":
+        """The portal of this process."""
+        with cls._lock:
+            if cls._current is None:
+                cls._current = cls()
+            return cls._current
+
+    @classmethod
+    def forget_after_fork(cls) -> None:
+        """A child has the parent's objects but not its threads: it begins anew.
+
+        The parent's loop is kept as it is, for tidying it up would reach into what parent and child share.
+        """
+        if cls._current is not None:
+            cls._left_behind.append(cls._current)
+        cls._current = None
+        cls._lock = threading.Lock()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end; an interrupted wait cancels it."""
+        future = self.start(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
+        """Begin a coroutine and return at once."""
+        try:
+            self._check()
+        except BaseException:
+            work.close()
+            raise
+        result: Future[T] = Future()
+        self._loop.call_soon_threadsafe(self._begin, work, result, context=self._context())
+        return result
+
+    def _begin(self, work: Coroutine[Any, Any, T], result: "Future[T]") -> None:
+        if not result.set_running_or_notify_cancel():
+            work.close()
+            return
+        task = self._loop.create_task(work)
+        task.add_done_callback(lambda done: _hand_over(done, result))
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Call a function in the loop's thread."""
+
+        async def called() -> T:
+            return work()
+
+        return self.run(called())
+
+    def follow(self, work: Callable[[], "asyncio.Future[T]"]) -> "Future[T]":
+        """Call a function that gives a future of the loop; give one for threads."""
+
+        async def followed() -> T:
+            return await work()
+
+        return self.start(followed())
+
+    def _context(self) -> Context:
+        """Each thread takes its own turns among queues."""
+        context: Context | None = getattr(self._local, "context", None)
+        if context is None:
+            context = copy_context()
+            context.run(CALLER.set, threading.get_ident())
+            self._local.context = context
+        return context.copy()
+
+    def _check(self) -> None:
+        if self._process != os.getpid():
+            raise ForkedClient(
+                f"this client was made in process {self._process}, which forked: make a new one in the child "
+                "(its options can be taken over)"
+            )
+        if threading.get_ident() == self._thread.ident:
+            raise RuntimeError("a client for threads was called from a coroutine of its own loop: use ariane.aio there")
+
+
+def _hand_over(task: "asyncio.Task[T]", result: "Future[T]") -> None:
+    if task.cancelled():
+        result.cancel()
+        if not result.cancelled():
+            result.set_exception(asyncio.CancelledError())
+        return
+    error = task.exception()
+    if error is not None:
+        result.set_exception(error)
+    else:
+        result.set_result(task.result())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=Portal.forget_after_fork)

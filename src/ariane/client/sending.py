@@ -1,0 +1,206 @@
+"""One try to send, and the rules for trying again."""
+
+import logging
+from collections.abc import Sequence
+
+from ariane.client.hooks import ForbidHook, SendContext, SendHook, SendMode, call_hooks
+from ariane.client.instance import Instance
+from ariane.client.options import ProducerOptions
+from ariane.client.outgoing import Outgoing
+from ariane.client.queue_choice import QueueChooser
+from ariane.client.results import SendResult, SendStatus
+from ariane.client.routes import Route
+from ariane.errors import (
+    AccessDenied,
+    ArianeError,
+    BrokerRefused,
+    ConnectFailed,
+    RemotingError,
+    RouteMissing,
+    SendError,
+)
+from ariane.message import MSG_REGION, TRACE_ON, MessageQueue
+from ariane.protocol.codes import ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.headers import SendMessageResponse
+
+log = logging.getLogger("ariane.client")
+
+RETRY_CODES = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+    }
+)
+"""Refusals after which another broker is tried."""
+
+_STATUS = {
+    int(ResponseCode.SUCCESS): SendStatus.SEND_OK,
+    int(ResponseCode.FLUSH_DISK_TIMEOUT): SendStatus.FLUSH_DISK_TIMEOUT,
+    int(ResponseCode.FLUSH_SLAVE_TIMEOUT): SendStatus.FLUSH_SLAVE_TIMEOUT,
+    int(ResponseCode.SLAVE_NOT_AVAILABLE): SendStatus.SLAVE_NOT_AVAILABLE,
+}
+_STORED = tuple(_STATUS)
+
+
+def may_retry(error: ArianeError) -> bool:
+    """Whether another broker may do better; a denial would be the same everywhere."""
+    if isinstance(error, AccessDenied):
+        return False
+    if isinstance(error, BrokerRefused):
+        return error.code in RETRY_CODES
+    return isinstance(error, RemotingError | RouteMissing)
+
+
+class Sender:
+    """Sends requests of one producer."""
+
+    def __init__(self, instance: Instance, group: str, options: ProducerOptions) -> None:
+        self._instance = instance
+        self._clock = instance.env.clock
+        self._group = group
+        self._options = options
+        self.chooser = QueueChooser(options, instance.env.clock, instance.env.random)
+        self.hooks: Sequence[SendHook] = ()
+        self.vetoes: Sequence[ForbidHook] = ()
+
+    async def route(self, topic: str) -> Route:
+        """Where the topic's queues are; RouteMissing when nobody may write to it."""
+        options = self._options
+        route = await self._instance.routes.find_to_publish(
+            topic, options.create_topic_key, options.default_topic_queues
+        )
+        if not route.write_queues:
+            raise RouteMissing(f"topic {topic} has no queue to write to now: no master is up, or none permits writing")
+        return route
+
+    async def send_anywhere(self, out: Outgoing, timeout: float) -> SendResult:
+        """Try brokers in turn until one stores the message, within one time-out over all tries."""
+        started = self._clock.monotonic()
+        route = await self.route(out.message.topic)
+        causes: list[Exception] = []
+        result: SendResult | None = None
+        last: str | None = None
+        for _ in range(1 + self._options.retries):
+            left = timeout - (self._clock.monotonic() - started)
+            if left <= 0:
+                break
+            queue = self.chooser.choose(route, last)
+            last = queue.broker_name
+            try:
+                result = await self.send_to(out, queue, left, SendMode.SYNC)
+            except ArianeError as error:
+                if not may_retry(error):
+                    raise
+                causes.append(error)
+                continue
+            if result.status is SendStatus.SEND_OK or not self._options.retry_another_broker_when_not_store_ok:
+                return result
+        return result or self._give_up(out, causes, self._clock.monotonic() - started, timeout)
+
+    async def send_again(self, out: Outgoing, queue: MessageQueue, timeout: float) -> SendResult:
+        """Try the same broker again when a request was not carried there and back."""
+        started = self._clock.monotonic()
+        causes: list[Exception] = []
+        for _ in range(1 + self._options.async_retries):
+            left = timeout - (self._clock.monotonic() - started)
+            if left <= 0:
+                break
+            try:
+                return await self.send_to(out, queue, left, SendMode.ASYNC)
+            except RemotingError as error:
+                causes.append(error)
+        return self._give_up(out, causes, self._clock.monotonic() - started, timeout)
+
+    def _give_up(self, out: Outgoing, causes: list[Exception], seconds: float, timeout: float) -> SendResult:
+        tries = f"{len(causes)} tries" if len(causes) != 1 else "1 try"
+        late = f"; the time-out of {timeout:g} s over all tries is up" if seconds >= timeout else ""
+        reasons = "; ".join(dict.fromkeys(str(cause) for cause in causes)) or "there was no time to try"
+        what = f"message {out.message_id} to {out.message.topic} was not stored after {tries} in {seconds:.1f} s"
+        raise SendError(f"{what}: {reasons}{late}", tuple(causes)) from (causes[-1] if causes else None)
+
+    async def send_to(self, out: Outgoing, queue: MessageQueue, timeout: float, mode: SendMode) -> SendResult:
+        """One try to one queue."""
+        started = self._clock.monotonic()
+        failed = True
+        address = await self._instance.calls.master(queue)
+        try:
+            if self.hooks or self.vetoes:
+                result = await self._watched(out, queue, address, timeout, mode)
+            else:
+                result = await self._request(out, queue, address, timeout)
+            failed = False
+            return result
+        except ConnectFailed:
+            self._instance.spawn(self._ask_again(out.message.topic))
+            raise
+        finally:
+            self.chooser.note(queue.broker_name, (self._clock.monotonic() - started) * 1000, failed)
+
+    async def _ask_again(self, topic: str) -> None:
+        """A broker that cannot be reached may have moved: ask for its route at once."""
+        await self._instance.routes.refresh_quietly(topic)
+
+    async def _watched(
+        self, out: Outgoing, queue: MessageQueue, address: str, timeout: float, mode: SendMode
+    ) -> SendResult:
+        context = self._context(out, queue, address, mode)
+        self._before(context)
+        try:
+            context.result = await self._request(out, queue, address, timeout)
+        except ArianeError as error:
+            context.error = error
+            raise
+        finally:
+            call_hooks([hook.after_send for hook in self.hooks], context)
+        return context.result
+
+    def _context(self, out: Outgoing, queue: MessageQueue, address: str, mode: SendMode) -> SendContext:
+        return SendContext(self._group, out.message, out.message_id, queue, address, mode, self._instance.address)
+
+    def _before(self, context: SendContext) -> None:
+        for veto in self.vetoes:
+            veto.check_forbidden(context)
+        call_hooks([hook.before_send for hook in self.hooks], context)
+
+    def _command(self, out: Outgoing, queue: MessageQueue) -> Command:
+        fields = out.fields(self._group, self._options, queue, self._clock.now_ms())
+        return self._instance.wire.command(out.code, fields, out.body)
+
+    async def _request(self, out: Outgoing, queue: MessageQueue, address: str, timeout: float) -> SendResult:
+        response = await self._instance.wire.carry(address, self._command(out, queue), timeout, _STORED)
+        return _result(out, queue, response)
+
+    async def send_oneway(self, out: Outgoing, queue: MessageQueue) -> None:
+        """Hand a message to the connection; nobody tells whether it arrived."""
+        address = await self._instance.calls.master(queue)
+        if self.hooks or self.vetoes:
+            context = self._context(out, queue, address, SendMode.ONEWAY)
+            self._before(context)
+            await self._instance.remoting.oneway(address, self._command(out, queue))
+            call_hooks([hook.after_send for hook in self.hooks], context)
+        else:
+            await self._instance.remoting.oneway(address, self._command(out, queue))
+
+
+def _result(out: Outgoing, queue: MessageQueue, response: Command) -> SendResult:
+    fields = response.fields
+    stored = SendMessageResponse.parse(fields)
+    where = (
+        queue if stored.queue_id == queue.queue_id else MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
+    )
+    return SendResult(
+        _STATUS[response.code],
+        out.message_id,
+        where,
+        stored.queue_offset,
+        stored.msg_id,
+        stored.transaction_id,
+        fields.get(MSG_REGION) or "DefaultRegion",
+        fields.get(TRACE_ON) != "false",
+        out.message_ids or (out.message_id,),
+    )

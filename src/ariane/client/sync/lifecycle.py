@@ -1,0 +1,45 @@
+"""Lifecycle for threads, derived from ariane.client.lifecycle by scripts/derive_sync.py: do not edit."""
+
+from types import TracebackType
+from typing import Self
+
+from ariane.client.lifecycle import Lifecycle as AsyncLifecycle
+from ariane.client.portal import Portal
+
+
+class Lifecycle:
+    """What all clients share. A client is started by `start` or `async with`, and closed once."""
+
+    _portal: Portal
+    _client: AsyncLifecycle
+
+    @property
+    def group(self) -> str:
+        """The group's name."""
+        return self._client.group
+
+    @property
+    def client_id(self) -> str:
+        """How brokers call this client."""
+        return self._client.client_id
+
+    def start(self) -> Self:
+        """Connect and begin; starting twice is an error."""
+        self._portal.run(self._client.start())
+        return self
+
+    def close(self) -> None:
+        """Finish what is under way and leave; closing twice does nothing."""
+        self._portal.run(self._client.close())
+
+    def __enter__(self) -> Self:
+        self._portal.run(self._client.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._portal.run(self._client.__aexit__(kind, error, trace))
+
+    def __repr__(self) -> str:
+        return repr(self._client)

@@ -1,0 +1,130 @@
+"""Producer for threads, derived from ariane.client.producer by scripts/derive_sync.py: do not edit."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Unpack
+
+from ariane.client.hooks import ForbidHook, SendHook
+from ariane.client.options import ProducerKeywords, ProducerOptions
+from ariane.client.portal import Portal
+from ariane.client.producer import Callback
+from ariane.client.producer import Producer as AsyncProducer
+from ariane.client.queue_choice import Selector
+from ariane.client.results import SendResult
+from ariane.client.sync.lifecycle import Lifecycle
+from ariane.env import Env
+from ariane.message import Message, MessageQueue, ReceivedMessage
+from ariane.remoting import RpcHook
+
+
+class Producer(Lifecycle):
+    """Sends messages. Options are keywords, e.g. `Producer("orders", name_servers="127.0.0.1:9876", retries=5)`."""
+
+    _client: AsyncProducer
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        options: ProducerOptions | None = None,
+        send_hooks: Sequence[SendHook] = (),
+        forbid_hooks: Sequence[ForbidHook] = (),
+        rpc_hooks: Sequence[RpcHook] = (),
+        env: Env | None = None,
+        **keywords: Unpack[ProducerKeywords],
+    ) -> None:
+        self._portal = Portal.get()
+        self._client = AsyncProducer(
+            group,
+            options=options,
+            send_hooks=send_hooks,
+            forbid_hooks=forbid_hooks,
+            rpc_hooks=rpc_hooks,
+            env=env,
+            **keywords,
+        )
+
+    @property
+    def options(self) -> ProducerOptions:
+        """The options it was made with."""
+        return self._client.options
+
+    def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        hash_key: str | int | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Send and wait until the message is stored.
+
+        Without a queue, selector or hash key the producer picks queues in turn, and tries another broker when one
+        fails. A message that must go to a certain queue is tried once: elsewhere it would be out of order.
+        """
+        return self._portal.run(
+            self._client.send(message, queue=queue, selector=selector, hash_key=hash_key, timeout=timeout)
+        )
+
+    def submit(
+        self,
+        message: Message,
+        *,
+        callback: Callback | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        hash_key: str | int | None = None,
+        timeout: float | None = None,
+    ) -> Future[SendResult]:
+        """Send without waiting: gives a future, and calls `callback` when it is done.
+
+        When a request is not carried there and back it is tried again on the same broker.
+        """
+        return self._portal.follow(
+            lambda: self._client.submit(
+                message, callback=callback, queue=queue, selector=selector, hash_key=hash_key, timeout=timeout
+            )
+        )
+
+    def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        hash_key: str | int | None = None,
+    ) -> None:
+        """Send without an answer: quick, and nobody knows whether it was stored."""
+        self._portal.run(self._client.send_oneway(message, queue=queue, selector=selector, hash_key=hash_key))
+
+    def send_batch(
+        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> list[SendResult]:
+        """Send messages of one topic together, in as few requests as the size limit allows; a result for each request.
+
+        When a part fails, the error's `sent` has the results of the parts before it.
+        """
+        return self._portal.run(self._client.send_batch(messages, queue=queue, timeout=timeout))
+
+    def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        hash_key: str | int | None = None,
+        timeout: float | None = None,
+    ) -> ReceivedMessage:
+        """Send a request and wait for the reply of a consumer; ReplyTimeout when none comes."""
+        return self._portal.run(
+            self._client.request(message, queue=queue, selector=selector, hash_key=hash_key, timeout=timeout)
+        )
+
+    def reply(self, request: ReceivedMessage, body: bytes, *, timeout: float | None = None) -> SendResult:
+        """Reply to a request that a consumer got."""
+        return self._portal.run(self._client.reply(request, body, timeout=timeout))
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues to which this producer may send."""
+        return self._portal.run(self._client.queues(topic))

@@ -1,0 +1,87 @@
+"""PullClient for threads, derived from ariane.client.pull_client by scripts/derive_sync.py: do not edit."""
+
+from typing import Unpack
+
+from ariane.client.options import ClientKeywords, ClientOptions, Expression
+from ariane.client.portal import Portal
+from ariane.client.pull_client import TOOLS_GROUP
+from ariane.client.pull_client import PullClient as AsyncPullClient
+from ariane.client.results import PullResult
+from ariane.client.sync.lifecycle import Lifecycle
+from ariane.env import Env
+from ariane.message import MessageQueue, ReceivedMessage
+
+
+class PullClient(Lifecycle):
+    """Reads queues at offsets of the caller's choosing."""
+
+    _client: AsyncPullClient
+
+    def __init__(
+        self,
+        group: str = TOOLS_GROUP,
+        *,
+        options: ClientOptions | None = None,
+        env: Env | None = None,
+        **keywords: Unpack[ClientKeywords],
+    ) -> None:
+        self._portal = Portal.get()
+        self._client = AsyncPullClient(group, options=options, env=env, **keywords)
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic, sorted."""
+        return self._portal.run(self._client.queues(topic))
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The first offset that the broker still has."""
+        return self._portal.run(self._client.min_offset(queue))
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message will get."""
+        return self._portal.run(self._client.max_offset(queue))
+
+    def search_offset(self, queue: MessageQueue, timestamp: int) -> int:
+        """The offset of the first message stored at or after a time in milliseconds."""
+        return self._portal.run(self._client.search_offset(queue, timestamp))
+
+    def earliest_store_time(self, queue: MessageQueue) -> int:
+        """When the oldest message was stored, in milliseconds."""
+        return self._portal.run(self._client.earliest_store_time(queue))
+
+    def committed(self, queue: MessageQueue, *, group: str | None = None) -> int | None:
+        """A group's offset at the broker; None when it has none."""
+        return self._portal.run(self._client.committed(queue, group=group))
+
+    def commit(self, queue: MessageQueue, offset: int, *, group: str | None = None, wait: bool = True) -> None:
+        """Set a group's offset at the broker."""
+        self._portal.run(self._client.commit(queue, offset, group=group, wait=wait))
+
+    def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_count: int = 32,
+        expression: Expression = "*",
+        *,
+        suspend: float = 0.0,
+        timeout: float = 10.0,
+    ) -> PullResult:
+        """One pull, with the units as they came; `suspend` lets the broker wait for messages that long."""
+        return self._portal.run(
+            self._client.pull(queue, offset, max_count, expression, suspend=suspend, timeout=timeout)
+        )
+
+    def pull_messages(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_count: int = 32,
+        expression: Expression = "*",
+        *,
+        suspend: float = 0.0,
+        timeout: float = 10.0,
+    ) -> list[ReceivedMessage]:
+        """One pull, decoded; none when nothing is there."""
+        return self._portal.run(
+            self._client.pull_messages(queue, offset, max_count, expression, suspend=suspend, timeout=timeout)
+        )

@@ -1,0 +1,61 @@
+"""TransactionProducer for threads, derived from ariane.client.transaction by scripts/derive_sync.py: do not edit."""
+
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+from ariane.client.hooks import ForbidHook, SendHook, TransactionHook
+from ariane.client.options import ProducerKeywords, ProducerOptions
+from ariane.client.portal import Portal
+from ariane.client.results import SendResult, TransactionResult, TransactionState
+from ariane.client.sync.producer import Producer
+from ariane.client.transaction import TransactionListener
+from ariane.client.transaction import TransactionProducer as AsyncTransactionProducer
+from ariane.env import Env
+from ariane.message import Message
+from ariane.remoting import RpcHook
+
+
+class TransactionProducer(Producer):
+    """A producer whose messages wait for the end of a local transaction."""
+
+    _client: AsyncTransactionProducer
+
+    def __init__(
+        self,
+        group: str,
+        listener: TransactionListener,
+        *,
+        options: ProducerOptions | None = None,
+        send_hooks: Sequence[SendHook] = (),
+        forbid_hooks: Sequence[ForbidHook] = (),
+        rpc_hooks: Sequence[RpcHook] = (),
+        transaction_hooks: Sequence[TransactionHook] = (),
+        env: Env | None = None,
+        **keywords: Unpack[ProducerKeywords],
+    ) -> None:
+        self._portal = Portal.get()
+        self._client = AsyncTransactionProducer(
+            group,
+            listener,
+            options=options,
+            send_hooks=send_hooks,
+            forbid_hooks=forbid_hooks,
+            rpc_hooks=rpc_hooks,
+            transaction_hooks=transaction_hooks,
+            env=env,
+            **keywords,
+        )
+
+    def send_in_transaction(
+        self, message: Message, argument: Any = None, *, timeout: float | None = None
+    ) -> TransactionResult:
+        """Send a half message, run the listener's `execute`, and tell the broker how it ended."""
+        return self._portal.run(self._client.send_in_transaction(message, argument, timeout=timeout))
+
+    def send_half(self, message: Message, *, timeout: float | None = None) -> SendResult:
+        """Only the first step: a message that nobody sees until `end_transaction` commits it."""
+        return self._portal.run(self._client.send_half(message, timeout=timeout))
+
+    def end_transaction(self, sent: SendResult, state: TransactionState, *, message: Message | None = None) -> None:
+        """The second step: commit or roll back. UNKNOWN leaves it to the broker to ask back."""
+        self._portal.run(self._client.end_transaction(sent, state, message=message))

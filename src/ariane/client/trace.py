@@ -1,0 +1,163 @@
+"""Message trace: who sent and who consumed which message when, as messages of a trace topic in RocketMQ's format.
+
+record    fields parted by U+0001, ended by U+0002
+Pub             time, region, group, topic, id, tags, keys, broker, size, cost, type, offset id, success, client
+SubBefore       time, region, group, request, id, retry times, keys
+SubAfter        request, id, cost, success, keys, outcome, time, group
+EndTransaction  time, region, group, topic, id, tags, keys, broker, type, transaction id, state, from check
+"""
+
+import asyncio
+import logging
+from itertools import count
+from uuid import uuid4
+
+from ariane.client.hooks import ConsumeContext, EndTransactionContext, SendContext
+from ariane.client.instance import Instance
+from ariane.client.options import ClientOptions, ProducerOptions
+from ariane.client.outgoing import Packer
+from ariane.client.results import SendStatus
+from ariane.client.sending import Sender
+from ariane.errors import ArianeError
+from ariane.message import (
+    DELAY,
+    DELIVER_TIME,
+    KEYS,
+    MSG_REGION,
+    TAGS,
+    TRACE_ON,
+    TRANSACTION_PREPARED,
+    Message,
+    ReceivedMessage,
+)
+
+log = logging.getLogger("ariane.client")
+
+FLUSH_INTERVAL = 0.5
+FLUSH_SIZE = 118_000  # characters: a trace message holds 128 KB at most
+DEFAULT_REGION = "DefaultRegion"
+NORMAL, HALF, COMMIT, DELAYED = range(4)  # RocketMQ's message types
+OUTCOMES = {"SUCCESS": 0, "TIME_OUT": 1, "EXCEPTION": 2, "RETURNNULL": 3, "FAILED": 4}
+_numbers = count(1)
+
+
+class Tracer:
+    """Collects records from hooks and sends them now and then."""
+
+    def __init__(self, instance: Instance, options: ClientOptions, topic: str) -> None:
+        self._instance = instance
+        self._clock = instance.env.clock
+        self._topic = topic
+        own = ProducerOptions.of(ClientOptions.of(options, {}), {"send_timeout": 5.0})
+        self._sender = Sender(instance, f"_INNER_TRACE_PRODUCER-{next(_numbers)}", own)
+        self._packer = Packer(own, instance.ids)
+        self._limit = own.send_timeout
+        self._records: list[str] = []
+        self._keys: dict[str, None] = {}
+        self._size = 0
+        self._flusher: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, instance: Instance, options: ClientOptions, topic: str) -> "Tracer":
+        """A tracer that sends what it has each half second."""
+        tracer = cls(instance, options, topic)
+        tracer._flusher = instance.every(FLUSH_INTERVAL, tracer.flush)
+        return tracer
+
+    async def close(self) -> None:
+        """Send the rest."""
+        if self._flusher is not None:
+            self._flusher.cancel()
+        await self.flush()
+
+    def before_send(self, context: SendContext) -> None:
+        """Remember when the send began."""
+        context.notes["traced at"] = self._clock.now_ms()
+
+    def after_send(self, context: SendContext) -> None:
+        """Record a stored message."""
+        result, message = context.result, context.message
+        if result is None or not result.trace_on or message.topic == self._topic:
+            return
+        began = context.notes["traced at"]
+        assert isinstance(began, int)
+        properties = message.properties
+        self._record(
+            "Pub", began, result.region or DEFAULT_REGION, context.group, message.topic, result.message_id,
+            properties.get(TAGS), properties.get(KEYS), context.broker_address, len(message.body),
+            self._clock.now_ms() - began, _type_of(properties), result.offset_id,
+            result.status is SendStatus.SEND_OK, context.client_address,
+        )  # fmt: skip
+        self._note_keys(result.message_id, properties.get(KEYS))
+
+    def before_consume(self, context: ConsumeContext) -> None:
+        """Record that messages reach a listener."""
+        context.notes["traced at"] = now = self._clock.now_ms()
+        context.notes["trace request"] = request = uuid4().hex.upper()
+        for message in _traced(context.messages):
+            region = message.properties.get(MSG_REGION) or DEFAULT_REGION
+            self._record(
+                "SubBefore", now, region, context.group, request, message.message_id,
+                message.reconsume_times, message.properties.get(KEYS),
+            )  # fmt: skip
+            self._note_keys(message.message_id, message.properties.get(KEYS))
+
+    def after_consume(self, context: ConsumeContext) -> None:
+        """Record what the listener said."""
+        began, request = context.notes["traced at"], context.notes["trace request"]
+        assert isinstance(began, int)
+        now = self._clock.now_ms()
+        cost = (now - began) // max(1, len(context.messages))
+        for message in _traced(context.messages):
+            self._record(
+                "SubAfter", request, message.message_id, cost, context.success, message.properties.get(KEYS),
+                OUTCOMES.get(context.returned, 0), now, context.group,
+            )  # fmt: skip
+            self._note_keys(message.message_id, message.properties.get(KEYS))
+
+    def end_transaction(self, context: EndTransactionContext) -> None:
+        """Record the end of a local transaction."""
+        properties = context.message.properties
+        self._record(
+            "EndTransaction", self._clock.now_ms(), properties.get(MSG_REGION) or DEFAULT_REGION, context.group,
+            context.message.topic, context.message_id, properties.get(TAGS), properties.get(KEYS),
+            context.broker_address, COMMIT, context.transaction_id, context.state, context.from_check,
+        )  # fmt: skip
+        self._note_keys(context.message_id, properties.get(KEYS))
+
+    def _record(self, *fields: object) -> None:
+        text = "\x01".join([_text(field) for field in fields]) + "\x02"
+        self._records.append(text)
+        self._size += len(text)
+        if self._size >= FLUSH_SIZE:
+            self._instance.spawn(self.flush())
+
+    def _note_keys(self, message_id: str, keys: str | None) -> None:
+        self._keys |= dict.fromkeys([message_id, *(keys or "").split()])
+
+    async def flush(self) -> None:
+        """Send what was recorded; what cannot be sent is lost, for tracing must not hold up messages."""
+        if not self._records:
+            return
+        message = Message(self._topic, "".join(self._records).encode(), keys=list(self._keys))
+        self._records, self._keys, self._size = [], {}, 0
+        try:
+            await self._sender.send_anywhere(self._packer.pack(message), self._limit)
+        except ArianeError as error:
+            log.warning("trace records were lost: %s", error)
+
+
+def _text(field: object) -> str:
+    if isinstance(field, bool):
+        return "true" if field else "false"
+    return "null" if field is None else str(field)
+
+
+def _type_of(properties: dict[str, str]) -> int:
+    if DELAY in properties or DELIVER_TIME in properties:
+        return DELAYED
+    return HALF if properties.get(TRANSACTION_PREPARED) == "true" else NORMAL
+
+
+def _traced(messages: list[ReceivedMessage]) -> list[ReceivedMessage]:
+    return [message for message in messages if message.properties.get(TRACE_ON) != "false"]
