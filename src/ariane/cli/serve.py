@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 from ariane.errors import ArianeError, ListenFailed
-from ariane.settings import ConfigError
 
 
 class Service(Protocol):
@@ -22,7 +21,7 @@ def run(main: Coroutine[Any, Any, None]) -> None:
     """Run on uvloop where it is installed; say in one sentence why it could not go on."""
     try:
         _runner()(main)
-    except (ArianeError, ConfigError, OSError) as error:
+    except (ArianeError, OSError) as error:
         sys.exit(f"ariane: {error}")
 
 

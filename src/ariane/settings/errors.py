@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ariane import errors
 
-class ConfigError(ValueError):
+
+class ConfigError(errors.ConfigError, ValueError):
     """A configuration that cannot be used; says the file, the line and the key, and suggests a known name.
 
     >>> str(ConfigError("unknown option", key="brokerNmae", file="broker.conf", line=3, suggestion="brokerName"))
