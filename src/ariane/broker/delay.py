@@ -77,7 +77,7 @@ def make_delayed(unit: Unit, max_level: int) -> int:
 def due_message(unit: Unit) -> Unit | None:
     """The message that a waiting one becomes; None when its properties do not say where it belongs.
 
-    Its DELAY property stays, as Apache's broker leaves it in the stored text: outside the schedule topic nobody reads it.
+    Its DELAY property stays, as Apache's broker leaves it in the stored text; elsewhere nobody reads it.
     """
     properties = properties_of(unit)
     topic = properties.get(REAL_TOPIC)

@@ -14,7 +14,6 @@ from ariane.broker.transactions import HALF_QUEUE, Transactions, is_prepared, ma
 from ariane.message import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
 from ariane.protocol.units import Unit
 from ariane.remoting import Connection
-from ariane.store import PutResult
 
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
@@ -30,14 +29,14 @@ class MessageKinds:
         self._broker = broker
         self._turn = itertools.count()
         self._recovery: asyncio.Task[None] | None = None
-        self.delay = Delay(broker.options.delay_levels_ms, broker.store, self.append, clock)
+        self.delay = Delay(broker.options.delay_levels_ms, broker.store, broker.append, clock)
         self.transactions = Transactions(
-            broker.store, self.append, host=lambda: broker.store_host, now_ms=clock.now_ms
+            broker.store, broker.append, host=lambda: broker.store_host, now_ms=clock.now_ms
         )
         self.check = TransactionCheck(
             self.transactions.queue,
             broker.store,
-            self.append,
+            broker.append,
             broker.offsets,
             self.some_producer,
             lambda: broker.options,
@@ -71,11 +70,6 @@ class MessageKinds:
             make_half(unit)
         else:
             self.delay.rewrite(unit)
-
-    def append(self, unit: Unit) -> PutResult:
-        """Store a message exactly as it is: what was rewritten once must not be rewritten again."""
-        self._broker.stamp(unit)
-        return self._broker.store.append(unit)
 
     def _ensure(self, topic: str) -> None:
         if topic not in self._broker.topics:

@@ -1,0 +1,56 @@
+"""The broker's configuration at run time: shown without secrets, changed by an allow-list."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ariane.errors import ResponseError
+from ariane.protocol.bodies import DataVersion
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.headers import GetBrokerConfigResponse
+from ariane.remoting import Connection, Handler
+from ariane.settings import ConfigError, format_properties, parse_properties
+
+if TYPE_CHECKING:
+    from ariane.broker.config import BrokerOptions
+    from ariane.broker.server import Broker
+
+log = logging.getLogger("ariane.broker")
+
+
+class AdminConfigHandler:
+    """GET_BROKER_CONFIG and UPDATE_BROKER_CONFIG."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._version = DataVersion(broker.env.clock.now_ms(), 0)
+
+    def get(self, _: Connection, request: Command) -> Command:
+        body = format_properties(self._broker.options.as_properties()).encode()
+        version = self._version.encode().decode()
+        return request.reply(0, GetBrokerConfigResponse(version).fields(), body)
+
+    def update(self, connection: Connection, request: Command) -> Command:
+        """Change what may be changed, all of it or nothing: a path, a command or a key of access control never may."""
+        if request.body:
+            options = self._changed(request.body)
+            log.warning("configuration changed by %s: %s", connection.peer, request.body.decode(errors="replace"))
+            self._broker.change_options(options)
+            self._version = DataVersion(self._broker.env.clock.now_ms(), self._version.counter + 1)
+        return request.reply()
+
+    def _changed(self, body: bytes) -> BrokerOptions:
+        options = self._broker.options
+        try:
+            for entry in parse_properties(body.decode()):
+                options = options.updated(entry.key, entry.value)
+        except (ConfigError, UnicodeDecodeError) as error:
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, f"the configuration is not changed: {error}") from None
+        return options
+
+
+def handlers(broker: Broker) -> dict[int, Handler]:
+    handler = AdminConfigHandler(broker)
+    return {RequestCode.GET_BROKER_CONFIG: handler.get, RequestCode.UPDATE_BROKER_CONFIG: handler.update}

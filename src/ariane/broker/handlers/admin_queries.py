@@ -1,0 +1,64 @@
+"""Messages by key and by place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ariane.errors import ResponseError
+from ariane.message import KEYS, UNIQUE_KEY
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.headers import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
+from ariane.protocol.properties import find_property
+from ariane.protocol.units import decode_unit
+from ariane.remoting import Connection, Handler
+
+if TYPE_CHECKING:
+    from ariane.broker.server import Broker
+
+UNIQUE_QUERY = "_UNIQUE_KEY_QUERY"
+
+
+class AdminQueriesHandler:
+    """QUERY_MESSAGE and VIEW_MESSAGE_BY_ID."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def by_key(self, _: Connection, request: Command) -> Command:
+        header = QueryMessageRequest.parse(request.fields)
+        most = header.max_num
+        if request.fields.get(UNIQUE_QUERY) == "true":
+            most = self._broker.options.default_query_max_num
+        found = self._broker.store.query(
+            header.topic, header.key, max(most, 0), header.begin_timestamp, header.end_timestamp
+        )
+        fields = QueryMessageResponse(found.last_update_time, found.last_update_offset).fields()
+        slices = [part for part in found.slices if _has_key(part, header.topic.encode(), header.key.encode())]
+        if slices:
+            return request.reply(0, fields, b"".join(slices))
+        remark = "can not find message, maybe time range not correct"
+        return request.reply(ResponseCode.QUERY_NOT_FOUND, fields, remark=remark)
+
+    def by_place(self, _: Connection, request: Command) -> Command:
+        offset = ViewMessageRequest.parse(request.fields).offset
+        store = self._broker.store
+        found = store.slice_at(offset) if store.unit_at(offset) is not None else None
+        if found is None:
+            remark = f"can not find message by the offset, {offset}"
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+        return request.reply(body=bytes(found))
+
+
+def _has_key(stored: memoryview, topic: bytes, key: bytes) -> bool:
+    """Whether a message is really one of the topic with the key: the index knows hashes only."""
+    unit = decode_unit(stored)
+    if unit.topic != topic:
+        return False
+    keys = find_property(unit.properties, KEYS.encode()) or b""
+    return key in keys.split() or find_property(unit.properties, UNIQUE_KEY.encode()) == key
+
+
+def handlers(broker: Broker) -> dict[int, Handler]:
+    handler = AdminQueriesHandler(broker)
+    return {RequestCode.QUERY_MESSAGE: handler.by_key, RequestCode.VIEW_MESSAGE_BY_ID: handler.by_place}
