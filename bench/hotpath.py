@@ -1,0 +1,140 @@
+"""`python -m bench.hotpath`: what a message costs on the hot path, as a multiple of a fixed reference work.
+
+Two ways to count. Instructions, where valgrind is there: the machine's other work does not show at all. CPU time
+elsewhere: short slices of the hot path and of the reference in turn, the shortest of each kind.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from ariane.version import is_compiled
+from bench.inprocess import HotPath, workloads
+from bench.reference import reference
+
+Costs = dict[str, float]
+
+_ROUNDS = 32  # of the reference in one slice
+_INSTRUMENTED_READS = 12
+_COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
+_VALGRIND = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+
+
+def form() -> str:
+    """Which form of the hot path runs here."""
+    return "compiled" if is_compiled() else "plain"
+
+
+def method() -> str:
+    """How this machine counts."""
+    return "instructions" if shutil.which("valgrind") else "time"
+
+
+async def time_costs(seconds: float) -> tuple[Costs, float]:
+    """Cost of a message by workload in reference rounds, and the microseconds of one reference round."""
+    with tempfile.TemporaryDirectory(prefix="ariane-hot-") as folder:
+        path = HotPath(Path(folder))
+        path.fill()
+        memory = bytearray(1 << 16)
+        jobs: dict[str, tuple[Callable[[], object], int]] = {
+            "reference": (partial(reference, _ROUNDS, memory), _ROUNDS),
+        }
+        for work in workloads():
+            jobs[work.name] = (partial(path.run, work, len(work.chunks)), len(work.chunks) * work.messages)
+        best = _shortest(jobs, seconds)
+        await path.close()
+    unit = best.pop("reference")
+    return {name: found / unit for name, found in best.items()}, unit * 1e6
+
+
+def _shortest(jobs: dict[str, tuple[Callable[[], object], int]], seconds: float) -> dict[str, float]:
+    """CPU seconds of one piece of each job: its shortest slice, all jobs in turn until the time is over."""
+    best: dict[str, float] = {}
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        for name, (job, pieces) in jobs.items():
+            began = time.thread_time()
+            job()
+            spent = (time.thread_time() - began) / pieces
+            best[name] = min(spent, best.get(name, spent))
+    return best
+
+
+def instruction_costs() -> Costs:
+    """The same by counting instructions: one instrumented process forks a child for each workload and one for none."""
+    with tempfile.TemporaryDirectory(prefix="ariane-count-") as folder:
+        command = [*_VALGRIND, f"--log-file={folder}/log.%p", sys.executable, "-m", "bench.hotpath", "--children"]
+        fixed = {**os.environ, "PYTHONHASHSEED": "0"}
+        done = subprocess.run(command, text=True, capture_output=True, check=True, env=fixed)
+        children: dict[str, list[int]] = json.loads(done.stdout)
+        counted = {name: (_counted(Path(folder) / f"log.{pid}"), pieces) for name, (pid, pieces) in children.items()}
+    nothing, _ = counted.pop("nothing")
+    costs = {name: (count - nothing) / pieces for name, (count, pieces) in counted.items()}
+    unit = costs.pop("reference")
+    return {name: cost / unit for name, cost in costs.items()}
+
+
+def _counted(log: Path) -> int:
+    found = _COUNTED.search(log.read_text())
+    if found is None:
+        raise RuntimeError(f"valgrind counted nothing: {log.read_text()[-500:]}")
+    return int(found[1].replace(",", ""))
+
+
+async def _fork_children() -> dict[str, tuple[int, int]]:
+    """Runs under valgrind: the pid of the child of each workload, and how many pieces of it that child did."""
+    with tempfile.TemporaryDirectory(prefix="ariane-hot-") as folder:
+        path = HotPath(Path(folder))
+        path.fill()
+        memory = bytearray(1 << 16)
+        reference(8, memory)
+        children = {
+            "nothing": (_child(lambda: None), 1),
+            "reference": (_child(partial(reference, 8 * _ROUNDS, memory)), 8 * _ROUNDS),
+        }
+        for work in workloads():
+            path.run(work, 1)
+            pid = _child(partial(path.run, work, _INSTRUMENTED_READS))
+            children[work.name] = (pid, _INSTRUMENTED_READS * work.messages)
+    return children
+
+
+def _child(job: Callable[[], object]) -> int:
+    pid = os.fork()
+    if pid == 0:
+        job()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    return pid
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.hotpath", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--instructions", action="store_true", help="count instructions with valgrind as well")
+    parser.add_argument("--children", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.children:
+        print(json.dumps(asyncio.run(_fork_children())))
+        return
+    costs, unit = asyncio.run(time_costs(options.seconds))
+    print(f"{form()} form; one reference round is {unit:.2f} µs")
+    for name, cost in costs.items():
+        print(f"  {name:6} {cost:6.3f} reference rounds a message, {cost * unit:6.2f} µs")
+    if options.instructions:
+        for name, cost in instruction_costs().items():
+            print(f"  {name:6} {cost:6.3f} by instructions")
+
+
+if __name__ == "__main__":
+    main()

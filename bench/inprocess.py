@@ -1,0 +1,151 @@
+"""A broker in this process without sockets: bytes of requests in, answers into nothing. The hot path alone."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from ariane.broker.config import BrokerOptions
+from ariane.broker.server import Broker
+from ariane.protocol.batch import BatchItem, encode_batch
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.command import Command
+from ariane.protocol.frame import encode
+from ariane.remoting.connection import Connection
+from ariane.remoting.endpoint import Endpoint
+from ariane.settings.host import Host
+
+TOPIC = "hot"
+BODY = b"x" * 128
+READ = 32  # requests that arrive in one read
+FILLED = 4096  # messages that pulls find
+_BATCH = 32
+
+
+class NullTransport:
+    """Takes what is written and counts it."""
+
+    def __init__(self) -> None:
+        self.written = 0
+
+    def write(self, data: bytes) -> None:
+        self.written += len(data)
+
+    def writelines(self, parts: list[bytes]) -> None:
+        for part in parts:
+            self.written += len(part)
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("127.0.0.1", 50000) if name in ("peername", "sockname") else None
+
+    def set_write_buffer_limits(self, high: int, low: int) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Chunks of bytes that are fed in turn, and how many messages each of them moves."""
+
+    name: str
+    chunks: list[bytes]
+    messages: int
+
+
+class HotPath:
+    """The broker with one connection. Must be used inside a running event loop; nothing happens in the background."""
+
+    def __init__(self, folder: Path) -> None:
+        options = BrokerOptions.load(host=Host()).replaced({
+            "brokerIP1": "127.0.0.1", "storePathRootDir": str(folder), "storePathCommitLog": str(folder / "commitlog"),
+            "mappedFileSizeCommitLog": 128 << 20, "maxHashSlotNum": 50_000, "maxIndexNum": 4_000_000,
+            "namesrvAddr": "",
+        })  # fmt: skip
+        self.broker = Broker(options)
+        self.broker.store.open()
+        self.broker.store.add_dispatch_listener(self.broker.longpoll.arrived)
+        self.broker.store_host = bytes((127, 0, 0, 1, 0, 0, 42, 159))
+        endpoint = Endpoint(
+            self.broker.handlers, self.broker.env.clock, after_read=self.broker.store.dispatch_now, throttle=True
+        )
+        self.transport = NullTransport()
+        self._connection = Connection(endpoint)
+        self._connection.connection_made(cast(asyncio.Transport, self.transport))
+        self.feed = self._connection.data_received
+
+    def fill(self) -> None:
+        """Make the topic, and the messages that pulls will find."""
+        batches = batch_workload()
+        for number in range(FILLED // batches.messages):
+            self.feed(batches.chunks[number % len(batches.chunks)])
+        if self.broker.store.max_offset(TOPIC, 0) != FILLED:
+            raise RuntimeError("the broker did not take the messages")
+
+    def run(self, work: Workload, reads: int) -> None:
+        """Feed so many reads."""
+        feed, chunks = self.feed, work.chunks
+        count = len(chunks)
+        for number in range(reads):
+            feed(chunks[number % count])
+
+    async def close(self) -> None:
+        await self.broker.store.close()
+
+
+def workloads() -> list[Workload]:
+    """Single sends, batches and pulls, as Apache's Java client writes them."""
+    return [send_workload(), batch_workload(), pull_workload()]
+
+
+def send_workload(topic: str = TOPIC, queues: int = 4) -> Workload:
+    requests = [_send(number, topic, number % queues) for number in range(8 * READ)]
+    chunks = [b"".join(requests[start : start + READ]) for start in range(0, len(requests), READ)]
+    return Workload("send", chunks, READ)
+
+
+def batch_workload() -> Workload:
+    requests = [_batch(number) for number in range(8)]
+    return Workload("batch", [b"".join(requests[start : start + 2]) for start in range(0, 8, 2)], 2 * _BATCH)
+
+
+def pull_workload() -> Workload:
+    offsets = range(0, FILLED, _BATCH)
+    requests = [_pull(number, offset) for number, offset in enumerate(offsets)]
+    return Workload("pull", [b"".join(requests[at : at + 4]) for at in range(0, len(requests), 4)], 4 * _BATCH)
+
+
+def _properties(number: int) -> str:
+    return f"UNIQ_KEY\x017F0000010000{number:020X}\x02WAIT\x01true\x02"
+
+
+def _header(topic: str, queue: int, properties: str, batch: str) -> dict[str, str]:
+    return {
+        "a": "bench-producer", "b": topic, "c": "TBW102", "d": "4", "e": str(queue), "f": "0", "g": "1700000000000",
+        "h": "0", "i": properties, "j": "0", "k": "false", "m": batch,
+    }  # fmt: skip
+
+
+def _send(number: int, topic: str, queue: int) -> bytes:
+    fields = _header(topic, queue, _properties(number), "false")
+    return _java(RequestCode.SEND_MESSAGE_V2, fields, BODY, number)
+
+
+def _batch(number: int) -> bytes:
+    items = [BatchItem(0, BODY, _properties(number * _BATCH + n).encode()) for n in range(_BATCH)]
+    fields = _header(TOPIC, 0, "WAIT\x01true\x02", "true")
+    return _java(RequestCode.SEND_BATCH_MESSAGE, fields, encode_batch(items), number)
+
+
+def _pull(number: int, offset: int) -> bytes:
+    fields = {
+        "consumerGroup": "bench-consumer", "topic": TOPIC, "queueId": "0", "queueOffset": str(offset),
+        "maxMsgNums": str(_BATCH), "sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "15000",
+        "subscription": "*", "subVersion": "0", "expressionType": "TAG",
+    }  # fmt: skip
+    return _java(RequestCode.PULL_MESSAGE, fields, b"", number)
+
+
+def _java(code: int, fields: dict[str, str], body: bytes, opaque: int) -> bytes:
+    return encode(Command(code, fields, body, opaque=opaque, language="JAVA", version=407))
