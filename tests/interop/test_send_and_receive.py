@@ -1,7 +1,5 @@
 """Apache's producer and push consumer through our name server and broker: what was sent arrives, exactly."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.cluster import Cluster
@@ -12,9 +10,9 @@ FIXTURES = ("java", "java_binary", "java_tls")
 
 
 @pytest.fixture(params=FIXTURES)
-def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
+def driver(request: pytest.FixtureRequest) -> Driver:
     """Apache's client with JSON headers, with binary headers, and over TLS."""
-    yield request.getfixturevalue(request.param)
+    return request.getfixturevalue(request.param)
 
 
 def received(driver: Driver, namesrv: str, topic: str, count: int) -> list[Message]:

@@ -4,29 +4,35 @@ from ariane.message import CLUSTER, DELAY, TRANSACTION_PREPARED, WAIT
 from ariane.protocol.properties import decode_properties, encode_properties
 
 _WAIT_TRUE = "WAIT\x01true\x02"
+_LAST_WAIT_TRUE = "\x02WAIT\x01true"
 
 
 def stored_properties(text: str, cluster: str) -> bytes:
-    """What is stored: the client's properties without WAIT, which was for us, and with the name of the cluster."""
+    """What is stored: the client's properties without WAIT, which was for us, and with the name of the cluster.
+
+    The last pair has no separator behind it: Apache's broker stores it so, and units must not differ in size.
+    """
     if "CLUSTER\x01" in text:
         return _rewritten(text, cluster)
     if "WAIT\x01" in text:
         if text.startswith(_WAIT_TRUE):
             text = text[len(_WAIT_TRUE) :]
+        elif text.endswith(_LAST_WAIT_TRUE):
+            text = text[: -len(_LAST_WAIT_TRUE)]
         else:
             text = text.replace("\x02" + _WAIT_TRUE, "\x02", 1)
         if "WAIT\x01" in text:
             return _rewritten(text, cluster)
     if text and text[-1] != "\x02":
         text += "\x02"
-    return f"{text}CLUSTER\x01{cluster}\x02".encode()
+    return f"{text}CLUSTER\x01{cluster}".encode()
 
 
 def _rewritten(text: str, cluster: str) -> bytes:
     properties = decode_properties(text)
     properties.pop(WAIT, None)
     properties[CLUSTER] = cluster
-    return encode_properties(properties).encode()
+    return encode_properties(properties)[:-1].encode()
 
 
 def waits_for_store(text: str) -> bool:

@@ -18,6 +18,7 @@ from ariane.broker.handlers import (
     locks,
     offsets,
     pull,
+    query,
     relay,
     reply,
     reset,
@@ -32,7 +33,7 @@ from ariane.remoting import Handler
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
-MESSAGES = (send, pull, sendback, transaction, reply, clients, offsets, locks)
+MESSAGES = (send, pull, sendback, transaction, reply, query, clients, offsets, locks)
 OPERATION = (
     topics,
     runtime,

@@ -14,6 +14,7 @@ from ariane.remoting import Connection, Handler
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
+_NO_POOL = 2**31 - 1  # what a broker without a transient pool says is left of it
 _NOTHING_WAITS = (
     "sendThreadPoolQueueSize",
     "pullThreadPoolQueueSize",
@@ -41,9 +42,20 @@ def runtime_info(broker: Broker) -> dict[str, str]:
         "brokerVersionDesc": "V4_9_7",
         "brokerVersion": str(VERSION_4_9_7),
         **{key: str(value) for key, value in pools.items()},
+        "dispatchBehindBytes": str(broker.store.dispatch_behind),
+        "pageCacheLockTimeMills": "0",
+        "remainTransientStoreBufferNumbs": str(_NO_POOL),
+        "remainHowManyDataToFlush": byte_count_text(broker.store.log_max - broker.store.flushed_offset),
+        "earliestMessageTimeStamp": str(_earliest(broker)),
         "startAcceptSendRequestTimeStamp": str(options.start_accept_send_request_time_stamp_ms),
         "commitLogDirCapacity": _capacity(broker),
     }
+
+
+def _earliest(broker: Broker) -> int:
+    """When the oldest message in the log was stored, -1 when there is none."""
+    unit = broker.store.unit_at(broker.store.log_min)
+    return -1 if unit is None else unit.store_time
 
 
 def _capacity(broker: Broker) -> str:

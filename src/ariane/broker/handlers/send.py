@@ -102,7 +102,7 @@ class SendHandler:
     ) -> list[Unit]:
         born, stored = connection.peer_host, self._broker.store_host
         sys_flag = header.sys_flag | target.sys_flag
-        cluster = f"CLUSTER\x01{self._cluster}\x02".encode()
+        shared = stored_properties(header.properties or "", self._cluster)
         try:
             items = decode_batch(request.body)
         except ProtocolError as error:
@@ -113,7 +113,7 @@ class SendHandler:
             Unit(
                 target.name,
                 item.body,
-                item.properties + (b"\x02" if item.properties[-1:] not in (b"", b"\x02") else b"") + cluster,
+                item.properties + (b"\x02" if item.properties[-1:] not in (b"", b"\x02") else b"") + shared,
                 queue_id=queue_id,
                 flag=item.flag,
                 sys_flag=sys_flag,
