@@ -1,5 +1,7 @@
 """Apache's producer and push consumer through our name server and broker: what was sent arrives, exactly."""
 
+from typing import Any
+
 import pytest
 
 from tests.cluster import Cluster
@@ -22,7 +24,7 @@ def received(driver: Driver, namesrv: str, topic: str, count: int) -> list[Messa
 
 def test_every_way_to_send_arrives_as_it_was_sent(cluster: Cluster, driver: Driver) -> None:
     topic = unique("kinds")
-    fields = {"tags": "TagA", "keys": ["k1", "k2"], "properties": {"colour": "grün", "n": "5"}}
+    fields: dict[str, Any] = {"tags": "TagA", "keys": ["k1", "k2"], "properties": {"colour": "grün", "n": "5"}}
     with driver.producer(cluster.namesrv) as producer:
         sent = producer.send(topic, b"sync", **fields)
         assert sent.status == "SEND_OK"

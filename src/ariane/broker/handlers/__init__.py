@@ -8,6 +8,7 @@ from ariane.broker.handlers import (
     admin_access,
     admin_clients,
     admin_config,
+    admin_dead_letters,
     admin_groups,
     admin_offsets,
     admin_queries,
@@ -18,7 +19,6 @@ from ariane.broker.handlers import (
     locks,
     offsets,
     pull,
-    query,
     relay,
     reply,
     reset,
@@ -33,7 +33,7 @@ from ariane.remoting import Handler
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
-MESSAGES = (send, pull, sendback, transaction, reply, query, clients, offsets, locks)
+MESSAGES = (send, pull, sendback, transaction, reply, clients, offsets, locks)
 OPERATION = (
     topics,
     runtime,
@@ -42,6 +42,7 @@ OPERATION = (
     admin_access,
     admin_clients,
     admin_config,
+    admin_dead_letters,
     admin_groups,
     admin_offsets,
     admin_queries,
