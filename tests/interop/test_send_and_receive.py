@@ -14,7 +14,8 @@ FIXTURES = ("java", "java_binary", "java_tls")
 @pytest.fixture(params=FIXTURES)
 def driver(request: pytest.FixtureRequest) -> Driver:
     """Apache's client with JSON headers, with binary headers, and over TLS."""
-    return request.getfixturevalue(request.param)
+    driver: Driver = request.getfixturevalue(request.param)
+    return driver
 
 
 def received(driver: Driver, namesrv: str, topic: str, count: int) -> list[Message]:
