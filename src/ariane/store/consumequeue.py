@@ -14,6 +14,7 @@ from ariane.store.openfiles import OpenFiles
 
 log = logging.getLogger("ariane.store")
 
+_MAX_GAP = 1 << 20
 KEEP = 1024  # entries kept in memory behind what is written, so that a consumer near the end needs no system call
 
 
@@ -81,6 +82,9 @@ class ConsumeQueue:
             return False
         elif self.max_offset == self.min_offset and not self.files and not self.tail:
             self._begin_at(queue_offset)
+        elif queue_offset - self.max_offset > _MAX_GAP:
+            log.warning("%s/%d ends at %d: entry %d is not", self.topic, self.queue_id, self.max_offset, queue_offset)
+            return False
         else:  # entries are missing: offsets of the others stay true when blanks take their place
             self.tail += BLANK_ENTRY * (queue_offset - self.max_offset)
         return True

@@ -71,14 +71,12 @@ class Index:
         file.make_room(len(hashes))
         for value in hashes:
             if file.full:
+                file.write_header()
                 file = spare
             file.put(value, physical, store_time)
-        if spare is not file:
-            file.write_header()
 
     def _next_file(self, previous: IndexFile | None) -> IndexFile:
         if previous is not None:
-            previous.write_header()
             self.finished.append(previous)
         self._files.make_folder(self.folder)
         made = self._clock.now_ms()

@@ -109,7 +109,7 @@ def repair_index(files: Files, index: Index, durable_time: int) -> int:
     if not index.files:
         return 0
     for number, file in enumerate(index.files):
-        newest = number == len(index.files) - 1
+        newest = number == len(index.files) - 1 or not file.full  # a file is only left when it is full
         if file.end_time <= durable_time and not newest:
             continue
         keep = _trusted(file)

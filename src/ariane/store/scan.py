@@ -15,6 +15,7 @@ _HEAD_V4 = Struct(">iIIi4xqqi8x8xq8x4x8xi")
 _HEAD_LENGTH: Final = 48
 _V4_LENGTH: Final = 88
 _V6_FLAGS: Final = BORN_HOST_V6 | STORE_HOST_V6
+_MAX_QUEUE_OFFSET: Final = 1 << 48  # more than any queue ever has, and its place in bytes still fits into 64 bits
 _I64 = Struct(">q")
 _I32 = Struct(">i")
 _I16 = Struct(">h")
@@ -134,6 +135,8 @@ def read_record(memory: memoryview, at: int, physical: int, check_crc: bool) -> 
         return None
     size, magic, crc, queue_id, queue_offset, said, sys_flag, store_time, body_length = _HEAD_V4.unpack_from(memory, at)
     if magic != MAGIC or said != physical or size < _V4_LENGTH or at + size > limit:
+        return None
+    if not 0 <= queue_offset < _MAX_QUEUE_OFFSET:
         return None
     body_at = at + _V4_LENGTH
     if sys_flag & _V6_FLAGS:

@@ -1,0 +1,1 @@
+"""Doubles of the outside world that Ariane's own tests use, for users' tests too."""
