@@ -96,7 +96,7 @@ def decode_header(serialization: int, header: bytes) -> Command:
 def _from_json(header: bytes) -> Command:
     try:
         h = _decode_json(header)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         h = _lenient(header)
     return Command(
         h.code,
@@ -118,7 +118,7 @@ def _lenient(header: bytes) -> JsonHeader:
         raw["extFields"] = fields
         raw["language"] = language_name(language) if isinstance(language, int) else str(language)
         h = msgspec.convert(raw, JsonHeader)
-    except (msgspec.MsgspecError, UnicodeDecodeError, AttributeError, TypeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, AttributeError, TypeError, RecursionError) as error:
         raise ProtocolError(f"header is not a JSON command: {error}") from None
     return h
 

@@ -47,7 +47,7 @@ def loads(text: bytes) -> Any:
     """Read strict JSON or fastjson's; ProtocolError when it is neither."""
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _Parser(text).document()
 
 

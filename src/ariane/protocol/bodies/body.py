@@ -20,7 +20,7 @@ class Body(msgspec.Struct, rename="camel"):
         """Read a body; ProtocolError when it is not one."""
         try:
             return msgspec.json.decode(body, type=cls)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return cls.from_builtins(fastjson.loads(body))
 
     @classmethod

@@ -71,8 +71,11 @@ class RegisterBrokerBody(Body):
     def decompress(cls, body: bytes) -> "RegisterBrokerBody":
         reader = _SizedReader(_inflate(body))
         version = DataVersion.decode(reader.take())
-        configs = [TopicConfig.from_text(reader.take().decode()) for _ in range(reader.number())]
-        filters = msgspec.json.decode(reader.take() or b"[]", type=list[str])
+        try:
+            configs = [TopicConfig.from_text(reader.take().decode()) for _ in range(reader.number())]
+            filters = msgspec.json.decode(reader.take() or b"[]", type=list[str])
+        except (UnicodeDecodeError, msgspec.DecodeError) as error:
+            raise ProtocolError(f"bad text in a registration: {error}") from None
         table = TopicConfigTable(version, {config.topic_name: config for config in configs})
         return cls(table, filters)
 
