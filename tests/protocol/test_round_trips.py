@@ -4,6 +4,7 @@ import doctest
 import importlib
 import pkgutil
 import string
+import zlib
 from ipaddress import ip_address
 from typing import Any
 
@@ -294,11 +295,14 @@ def test_registrations_in_both_forms(topics: list[TopicConfig], filters: list[st
     assert RegisterBrokerBody.decompress(body.compress()) == body
 
 
-@given(st.binary(max_size=100))
-def test_a_compressed_registration_is_read_or_refused(data: bytes) -> None:
-    import zlib
+def sized(data: bytes) -> bytes:
+    return len(data).to_bytes(4) + data
 
-    for body in (data, zlib.compress(data)):
+
+@given(st.binary(max_size=100), st.binary(max_size=40), st.binary(max_size=40).filter(bool))
+def test_a_damaged_compressed_registration_is_refused(noise: bytes, topic: bytes, filters: bytes) -> None:
+    torn = sized(b"{}") + (1).to_bytes(4) + sized(topic + b" x") + sized(filters)
+    for body in (noise, zlib.compress(noise), zlib.compress(torn)):
         with pytest.raises(ProtocolError):
             RegisterBrokerBody.decompress(body)
 
