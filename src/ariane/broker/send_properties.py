@@ -15,17 +15,16 @@ def stored_properties(text: str, cluster: str) -> bytes:
     if "CLUSTER\x01" in text:
         return _rewritten(text, cluster)
     if "WAIT\x01" in text:
-        if text.startswith(_WAIT_TRUE):
-            text = text[len(_WAIT_TRUE) :]
+        if text.endswith("\x02" + _WAIT_TRUE):
+            text = text[: -len(_WAIT_TRUE)]
         elif text.endswith(_LAST_WAIT_TRUE):
             text = text[: -len(_LAST_WAIT_TRUE)]
-        else:
-            text = text.replace("\x02" + _WAIT_TRUE, "\x02", 1)
+        elif text.startswith(_WAIT_TRUE):
+            text = text[len(_WAIT_TRUE) :]
         if "WAIT\x01" in text:
             return _rewritten(text, cluster)
-    if text and text[-1] != "\x02":
-        text += "\x02"
-    return f"{text}CLUSTER\x01{cluster}".encode()
+    between = "" if not text or text[-1] == "\x02" else "\x02"
+    return f"{text}{between}CLUSTER\x01{cluster}".encode()
 
 
 def _rewritten(text: str, cluster: str) -> bytes:

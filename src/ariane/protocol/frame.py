@@ -100,6 +100,10 @@ def encode(command: Command) -> bytes:
 
 def encode_head(command: Command, body_length: int) -> bytes:
     """Everything before the body, for a body that is sent from where it lies."""
-    header = encode_header(command)
+    return framed(encode_header(command), command.serialization, body_length)
+
+
+def framed(header: bytes, serialization: int, body_length: int = 0) -> bytes:
+    """A header as the beginning of a frame whose body has `body_length` bytes."""
     size = len(header)
-    return _HEAD.pack(4 + size + body_length, command.serialization << 24 | size) + header
+    return _HEAD.pack(4 + size + body_length, serialization << 24 | size) + header

@@ -39,6 +39,8 @@ class Connection:
         self._clock = endpoint.clock
         self._handlers = endpoint.handlers
         self._hooks = endpoint.hooks_in
+        self.watched = bool(endpoint.hooks_in)
+        """Whether somebody wants to see every answer before it leaves."""
         self._tls = tls
         self._peek = peek
         self._raw = tls is not None or peek is not None
@@ -120,6 +122,12 @@ class Connection:
             self.send_parts(command, [memoryview(command.body)], len(command.body))
             return
         data = encode(command)
+        self._out.append(data)
+        self._out_size += len(data)
+        self._schedule_flush()
+
+    def send_encoded(self, data: bytes) -> None:
+        """Write a frame that is already in bytes; hooks never see it, so ask `watched` first."""
         self._out.append(data)
         self._out_size += len(data)
         self._schedule_flush()

@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from ariane.broker.acknowledge import Done
 from ariane.broker.handlers.put_status import failure, is_kept, response_code
+from ariane.broker.send_answer import SendAnswer
 from ariane.broker.send_properties import is_prepared, stored_properties, waits_for_store, without_delay
 from ariane.broker.send_target import FAQ, SendTarget, SendTargets
 from ariane.errors import ProtocolError, ResponseError
-from ariane.message import MSG_REGION, TRACE_ON, dead_letter_topic
+from ariane.message import dead_letter_topic
 from ariane.protocol.batch import decode_batch
 from ariane.protocol.codes import RequestCode, ResponseCode
-from ariane.protocol.command import ONEWAY, Command
+from ariane.protocol.command import JSON, ONEWAY, Command
 from ariane.protocol.headers import SendMessageRequest, SendMessageRequestV2
 from ariane.protocol.ids import offset_id
-from ariane.protocol.units import Unit, unit_size
+from ariane.protocol.units import Unit
 from ariane.remoting import Connection, Handler
 from ariane.store import PutResult, PutStatus
 
@@ -41,7 +43,7 @@ class SendHandler:
     def _take_options(self) -> None:
         options = self._broker.options
         self._cluster = options.broker_cluster_name
-        self._always = {MSG_REGION: options.region_id, TRACE_ON: "true" if options.trace_on else "false"}
+        self._answers = SendAnswer(options.region_id, options.trace_on)
         self._opens_at = options.start_accept_send_request_time_stamp_ms
 
     def send(self, connection: Connection, request: Command) -> Command | None:
@@ -137,30 +139,28 @@ class SendHandler:
         """The answer now or, when flush or replicas were promised, later."""
         if request.flag & ONEWAY:
             return None
-        ids = self._ids(result, batch)
-        fields = {**self._always, "msgId": ids, "queueId": str(queue_id), "queueOffset": str(result.queue_offset)}
-        response = request.reply(0, fields)
-        if not self._acknowledge.waits or not waits_for_store(properties):
-            return response
+        host = self._broker.store_host
+        if batch is None:
+            ids = offset_id(host, result.physical_offset)
+        else:
+            ids = ",".join([offset_id(host, unit.physical_offset) for unit in batch])
+        if self._acknowledge.waits and waits_for_store(properties):
+            response = request.reply(0, self._answers.fields(ids, queue_id, result.queue_offset))
+            self._acknowledge.when_kept(result, self._when_kept(connection, request, response))
+        elif request.serialization == JSON and not connection.watched:
+            connection.send_encoded(self._answers.encoded(request.opaque, ids, queue_id, result.queue_offset))
+        else:
+            return request.reply(0, self._answers.fields(ids, queue_id, result.queue_offset))
+        return None
 
+    def _when_kept(self, connection: Connection, request: Command, response: Command) -> Done:
         def kept(status: PutStatus) -> None:
             response.code = response_code(status)
             if not is_kept(status):
                 response.remark = failure(self._broker, status).remark
             connection.answer(request, response)
 
-        self._acknowledge.when_kept(result, kept)
-        return None
-
-    def _ids(self, result: PutResult, batch: list[Unit] | None) -> str:
-        host, at = self._broker.store_host, result.physical_offset
-        if batch is None:
-            return offset_id(host, at)
-        ids: list[str] = []
-        for unit in batch:
-            ids.append(offset_id(host, at))
-            at += unit_size(unit)
-        return ",".join(ids)
+        return kept
 
     def _any_queue(self, target: SendTarget) -> int:
         if target.write_queues <= 0:
