@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ariane.env import ManualClock, SystemClock
-from ariane.errors import ProtocolError, ResponseError, SendFailed
+from ariane.errors import ProtocolError, RequestTimeout, ResponseError, SendFailed
 from ariane.protocol.command import ONEWAY, Command
 from ariane.protocol.frame import MAX_FRAME, FrameDecoder, encode
 from ariane.remoting import Connection, Server
@@ -345,6 +345,8 @@ async def test_a_sender_that_waits_hears_when_the_server_is_gone(serve, dial):
     while not connection._congested:
         connection.oneway(Command(1, body=b"x" * 1_000_000))
         await asyncio.sleep(0)
+    with pytest.raises(RequestTimeout, match="did not read"):
+        await connection.request(Command(1), 0.05)
     waiting = asyncio.ensure_future(connection.drain())
     await asyncio.sleep(0)
     sock.close()

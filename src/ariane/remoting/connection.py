@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable
 from typing import Any
 
-from ariane.errors import ArianeError, ProtocolError, ResponseError, SendFailed
+from ariane.errors import ArianeError, ProtocolError, RequestTimeout, ResponseError, SendFailed
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import ONEWAY, RESPONSE, Command
 from ariane.protocol.frame import FrameDecoder, encode, encode_head
@@ -95,7 +95,7 @@ class Connection:
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
         self._why = self._why or (str(error) if error else "closed by the peer")
-        self._waiters.fail(SendFailed(f"the connection to {self.address} is gone: {self._why}"))
+        self._waiters.fail(f"the connection to {self.address} is gone: {self._why}")
         self._release_senders()
         try:
             if self._stalled and not self._refused:
@@ -117,7 +117,9 @@ class Connection:
     # What handlers and callers use.
 
     def send(self, command: Command) -> None:
-        """Write a command. All that is sent in one turn of the loop leaves in one write."""
+        """Write a command; nothing happens when the peer is gone. All of one turn of the loop leaves in one write."""
+        if not self.is_open:
+            return
         if len(command.body) >= JOIN_BELOW:
             self.send_parts(command, [memoryview(command.body)], len(command.body))
             return
@@ -134,6 +136,8 @@ class Connection:
 
     def send_parts(self, command: Command, parts: list[memoryview], length: int) -> None:
         """Write a command whose body is sent from where it lies, `length` bytes in all."""
+        if not self.is_open:
+            return
         head = encode_head(command, length)
         self._out.append(head)
         self._out.extend(parts)
@@ -164,7 +168,7 @@ class Connection:
         A response with an error code is returned, not raised: what it means is for the caller to say.
         """
         if self._congested:
-            await self.drain()
+            await self._drain_within(timeout)
         future = self.submit(command, timeout)
         try:
             response = await future
@@ -190,6 +194,13 @@ class Connection:
                 self._drained = self._loop.create_future()
             await asyncio.shield(self._drained)
         self._check_open()
+
+    async def _drain_within(self, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await self.drain()
+        except TimeoutError:
+            raise RequestTimeout(f"{self.address} did not read what was sent to it within {timeout:g} s") from None
 
     def close(self, reason: str) -> None:
         """Close after what is already written; at once when the peer does not read it."""

@@ -3,7 +3,7 @@
 import asyncio
 
 from ariane.env import Clock
-from ariane.errors import RequestTimeout
+from ariane.errors import RequestTimeout, SendFailed
 from ariane.protocol.command import Command
 
 GRAIN = 0.01  # seconds between two looks at the deadlines, at least
@@ -44,12 +44,12 @@ class Waiters:
     def forget(self, opaque: int) -> None:
         self._waiting.pop(opaque, None)
 
-    def fail(self, error: Exception) -> None:
-        """Nobody will be answered any more."""
+    def fail(self, reason: str) -> None:
+        """Nobody will be answered any more: all get SendFailed."""
         waiting, self._waiting = self._waiting, {}
         for _, _, future in waiting.values():
             if not future.done():
-                future.set_exception(error)
+                future.set_exception(SendFailed(reason))
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
