@@ -1,4 +1,4 @@
-"""Delayed and transactional messages as parts of a broker: how they are stored, kept over restarts, started and stopped."""
+"""Delayed and transactional messages as a part of a broker: stored, kept over restarts, started and stopped."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class MessageKinds:
         return self._recovery is not None and self._recovery.done()
 
     async def save(self) -> None:
-        """Keep how far delayed messages came, but only after their copies are on the disk: else a power cut loses them."""
+        """Keep how far delayed messages came, once their copies are on the disk: else a power cut would lose them."""
         snapshot, end = self.delay.encode(), self.delay.durable_end()
         if not await self._flushed(end):
             log.warning("delay offsets are not saved: the log is not flushed up to %d", end)

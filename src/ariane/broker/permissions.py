@@ -1,8 +1,12 @@
 """What each request needs: the permission that access control asks for before a handler sees the request."""
 
 from enum import Enum
+from typing import Final
 
 from ariane.protocol.codes import RequestCode as Code
+
+RESEND_DEAD_LETTERS: Final = 30_001
+"""A request code of Ariane's own, far from those that Apache gives out."""
 
 
 class Permission(Enum):
@@ -75,6 +79,7 @@ _ADMIN = (
     Code.DELETE_EXPIRED_COMMITLOG,
     Code.CLEAN_UNUSED_TOPIC,
     Code.RESUME_CHECK_HALF_MESSAGE,
+    RESEND_DEAD_LETTERS,
     Code.UPDATE_AND_CREATE_ACL_CONFIG,
     Code.DELETE_ACL_CONFIG,
     Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,

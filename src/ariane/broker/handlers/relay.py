@@ -1,4 +1,4 @@
-"""Requests that a broker passes on to a consumer, and the consumer's answers: its state, and one message consumed now."""
+"""Requests that a broker passes on to a consumer: for its state, and to consume one message now."""
 
 from __future__ import annotations
 

@@ -49,7 +49,18 @@ def runtime_info(broker: Broker) -> dict[str, str]:
         "earliestMessageTimeStamp": str(_earliest(broker)),
         "startAcceptSendRequestTimeStamp": str(options.start_accept_send_request_time_stamp_ms),
         "commitLogDirCapacity": _capacity(broker),
+        **broker.kinds.delay.running_info(),
+        **_inconsistencies(broker),
     }
+
+
+def _inconsistencies(broker: Broker) -> dict[str, str]:
+    """Ariane's own rows, shown only on a broker where a group disagrees with itself or did."""
+    seen = broker.clients.inconsistencies_seen
+    if not seen:
+        return {}
+    now = len(broker.clients.inconsistencies())
+    return {"inconsistentSubscriptionGroups": str(now), "subscriptionInconsistenciesSeen": str(seen)}
 
 
 def _earliest(broker: Broker) -> int:

@@ -1,4 +1,4 @@
-"""CONSUMER_SEND_MSG_BACK: a consumer could not deal with a message now; it comes again later, or becomes a dead letter."""
+"""CONSUMER_SEND_MSG_BACK: a message that could not be consumed comes again later, or becomes a dead letter."""
 
 from __future__ import annotations
 

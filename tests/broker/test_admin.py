@@ -1,0 +1,439 @@
+"""What operators ask of a broker, as raw requests: right answers, and an error for everything that is not right."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ariane.broker.handlers.admin_clients import INCONSISTENCY
+from ariane.message import MessageQueue
+from ariane.protocol import fastjson
+from ariane.protocol.bodies import (
+    ConsumerConnection,
+    ConsumeStats,
+    GroupList,
+    ProducerTableInfo,
+    ResetOffsetBody,
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+    TopicList,
+    TopicStatsTable,
+)
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.headers import (
+    CloneGroupOffsetRequest,
+    QueryMessageRequest,
+    ResetOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
+from ariane.protocol.properties import encode_properties
+from ariane.protocol.units import decode_units
+from tests.broker.talk import Talk, small_broker
+
+FAR = 1 << 62
+
+
+async def commit(talk: Talk, topic: str, offset: int, queue_id: int = 0, group: str = "workers") -> None:
+    fields = UpdateConsumerOffsetRequest(group, topic, queue_id, offset).fields()
+    assert (await talk.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)).code == 0
+
+
+async def ok(talk: Talk, code: int, fields: dict[str, str] | None = None, body: bytes = b"") -> Command:
+    answer = await talk.ask(code, fields, body)
+    assert answer.code == 0, answer.remark
+    return answer
+
+
+# Topics and groups.
+
+
+async def test_a_deleted_topic_is_gone_with_its_queues_and_offsets(talk: Talk) -> None:
+    await talk.send_ok("orders")
+    await commit(talk, "orders", 1)
+    await ok(talk, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"})
+    assert "orders" not in talk.broker.topics
+    assert talk.broker.store.max_offset("orders", 0) == 0
+    assert talk.broker.offsets.get("workers", "orders", 0) == -1
+    await talk.send_ok("orders", b"anew")
+    assert [unit.body for unit in await talk.units("orders")] == [b"anew"]
+
+
+@pytest.mark.parametrize("topic", ["TBW102", "SCHEDULE_TOPIC_XXXX", "broker-a", "../..", "", "a/b", "x" * 300])
+async def test_names_that_may_not_be_deleted_are_refused(talk: Talk, topic: str) -> None:
+    answer = await talk.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "TBW102" in talk.broker.topics
+
+
+async def test_system_topics_are_listed(talk: Talk) -> None:
+    answer = await ok(talk, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+    assert {"TBW102", "broker-a", "DefaultCluster"} <= set(TopicList.decode(answer.body).topic_list)
+
+
+async def test_groups_are_created_changed_and_deleted(talk: Talk) -> None:
+    body = SubscriptionGroupConfig("workers", retry_max_times=3).encode()
+    await ok(talk, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
+    table = await ok(talk, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    assert SubscriptionGroupTable.decode(table.body).subscription_group_table["workers"].retry_max_times == 3
+    await talk.send_ok("orders")
+    await commit(talk, "orders", 1)
+    fields = {"groupName": "workers", "removeOffset": "true"}
+    await ok(talk, RequestCode.DELETE_SUBSCRIPTIONGROUP, fields)
+    assert "workers" not in talk.broker.groups
+    assert talk.broker.offsets.get("workers", "orders", 0) == -1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"not json",
+        b'{"groupName":"../x"}',
+        b'{"groupName":"g","retryQueueNums":-1}',
+        b'{"groupName":"g","retryQueueNums":99999999}',
+        b'{"groupName":7}',
+    ],
+)
+async def test_a_malformed_group_is_refused(talk: Talk, body: bytes) -> None:
+    answer = await talk.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+
+
+# Configuration.
+
+
+async def test_the_configuration_is_shown_and_changed_by_its_safe_keys(talk: Talk) -> None:
+    await ok(talk, RequestCode.UPDATE_BROKER_CONFIG, None, b"waitTimeMillsInSendQueue=201\n")
+    assert talk.broker.options.wait_time_mills_in_send_queue == 201
+    answer = await ok(talk, RequestCode.GET_BROKER_CONFIG)
+    assert "waitTimeMillsInSendQueue=201\n" in answer.body.decode()
+    assert '"counter":1' in answer.fields["version"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "storePathRootDir=/tmp/elsewhere",
+        "storePathCommitLog=/tmp/elsewhere",
+        "aclEnable=false",
+        "rocketmqHome=/tmp",
+        "namesrvAddr=10.0.0.1:9876",
+        "filterServerNums=3",
+        "noSuchKey=1",
+        "waitTimeMillsInSendQueue=soon",
+        "brokerPermission=99",
+        "waitTimeMillsInSendQueue=201\nbrokerName=other",
+    ],
+)
+async def test_no_other_key_is_changed_and_nothing_beside_it(talk: Talk, change: str) -> None:
+    before = talk.broker.options
+    answer = await talk.ask(RequestCode.UPDATE_BROKER_CONFIG, None, change.encode())
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert talk.broker.options is before
+
+
+async def test_access_control_that_is_off_says_so(talk: Talk) -> None:
+    answer = await talk.ask(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, {"accessKey": "k", "secretKey": "12345678"})
+    assert answer.code == ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
+    answer = await talk.ask(RequestCode.DELETE_ACL_CONFIG, {"accessKey": "k"})
+    assert answer.code == ResponseCode.DELETE_ACL_CONFIG_FAILED
+    answer = await talk.ask(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, {"globalWhiteAddrs": "10.0.0.1"})
+    assert answer.code == ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
+
+
+# Clients.
+
+
+async def test_connected_clients_are_listed(talk: Talk) -> None:
+    await talk.heartbeat("workers", {"orders": "TagA"}, client_id="c1", producer="senders")
+    answer = await ok(talk, RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "workers"})
+    body = ConsumerConnection.decode(answer.body)
+    assert [c.client_id for c in body.connection_set] == ["c1"]
+    assert body.subscription_table["orders"].sub_string == "TagA"
+    assert INCONSISTENCY not in fastjson.loads(answer.body)
+    producers = await ok(talk, RequestCode.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "senders"})
+    assert b'"c1"' in producers.body
+    table = ProducerTableInfo.decode((await ok(talk, RequestCode.GET_ALL_PRODUCER_INFO)).body)
+    assert table.data["senders"][0].remote_ip.startswith("/127.0.0.1:")
+
+
+async def test_who_of_a_group_differs_and_how_is_shown(talk: Talk) -> None:
+    async with Talk.beside(talk.broker) as second, Talk.beside(talk.broker) as third:
+        await talk.heartbeat("workers", {"orders": "TagA"}, client_id="c1")
+        await second.heartbeat("workers", {"orders": "TagA"}, client_id="c2", version=2)
+        await third.heartbeat("workers", {"orders": "TagB"}, client_id="c3", version=3)
+        answer = await ok(talk, RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "workers"})
+        found = fastjson.loads(answer.body)[INCONSISTENCY]
+        assert [row["clientId"] for row in found["differences"]] == ["c3"]
+        assert found["differences"][0] == {"clientId": "c3", "missing": ["orders (TagA)"], "extra": ["orders (TagB)"]}
+        info = fastjson.loads((await ok(talk, RequestCode.GET_BROKER_RUNTIME_INFO)).body)["table"]
+        assert info["inconsistentSubscriptionGroups"] == "1"
+
+
+async def test_groups_that_are_not_there_are_not_found(talk: Talk) -> None:
+    answer = await talk.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "nobody"})
+    assert answer.code == ResponseCode.CONSUMER_NOT_ONLINE
+    answer = await talk.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, {"producerGroup": "nobody"})
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+
+
+async def test_a_question_to_a_consumer_is_passed_on(talk: Talk) -> None:
+    talk.answers[RequestCode.GET_CONSUMER_RUNNING_INFO] = lambda request: request.reply(body=b'{"jstack":"here"}')
+    await talk.heartbeat("workers", {"orders": "*"}, client_id="c1")
+    fields = {"consumerGroup": "workers", "clientId": "c1", "jstackEnable": "true"}
+    async with Talk.beside(talk.broker) as operator:
+        answer = await ok(operator, RequestCode.GET_CONSUMER_RUNNING_INFO, fields)
+    [asked] = await talk.asked(RequestCode.GET_CONSUMER_RUNNING_INFO)
+    assert (answer.body, asked.fields["jstackEnable"]) == (b'{"jstack":"here"}', "true")
+
+
+async def test_a_message_is_consumed_directly(talk: Talk) -> None:
+    talk.answers[RequestCode.CONSUME_MESSAGE_DIRECTLY] = lambda request: request.reply(body=b"{}")
+    sent = await talk.send_ok("orders", b"take me")
+    await talk.heartbeat("workers", {"orders": "*"}, client_id="c1")
+    fields = {"consumerGroup": "workers", "clientId": "c1", "msgId": sent.fields["msgId"]}
+    async with Talk.beside(talk.broker) as operator:
+        await ok(operator, RequestCode.CONSUME_MESSAGE_DIRECTLY, fields)
+    [asked] = await talk.asked(RequestCode.CONSUME_MESSAGE_DIRECTLY)
+    assert decode_units(asked.body)[0].body == b"take me"
+    assert asked.fields["brokerName"] == "broker-a"
+
+
+async def test_nobody_to_ask_is_an_error(talk: Talk) -> None:
+    sent = await talk.send_ok("orders")
+    for code, fields in (
+        (RequestCode.GET_CONSUMER_RUNNING_INFO, {"consumerGroup": "w", "clientId": "c"}),
+        (RequestCode.CONSUME_MESSAGE_DIRECTLY, {"consumerGroup": "w", "clientId": "c", "msgId": sent.fields["msgId"]}),
+        (RequestCode.CONSUME_MESSAGE_DIRECTLY, {"consumerGroup": "w", "clientId": "c", "msgId": "nonsense"}),
+        (RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, {"topic": "orders", "group": "w"}),
+    ):
+        assert (await talk.ask(code, fields)).code == ResponseCode.SYSTEM_ERROR
+
+
+async def test_the_status_of_consumers_is_gathered(talk: Talk) -> None:
+    status = b'{"messageQueueTable":{{"brokerName":"broker-a","queueId":0,"topic":"orders"}:7}}'
+    talk.answers[RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT] = lambda request: request.reply(body=status)
+    await talk.heartbeat("workers", {"orders": "*"}, client_id="c1")
+    async with Talk.beside(talk.broker) as operator:
+        fields = {"topic": "orders", "group": "workers"}
+        answer = await ok(operator, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, fields)
+    [offsets] = fastjson.loads(answer.body)["consumerTable"]["c1"].values()
+    assert offsets == 7
+
+
+# Offsets.
+
+
+def reset(topic: str = "orders", group: str = "workers", **more: str) -> dict[str, str]:
+    return {**ResetOffsetRequest(topic, group, 0, is_force=True).fields(), **more}
+
+
+async def five(talk: Talk) -> None:
+    for i in range(5):
+        await talk.send_ok("orders", str(i).encode())
+
+
+async def test_online_consumers_are_told_of_a_reset(talk: Talk) -> None:
+    await five(talk)
+    for queue_id in range(4):
+        await commit(talk, "orders", 5 if queue_id == 0 else 0, queue_id)
+    await talk.heartbeat("workers", {"orders": "*"}, client_id="c1")
+    answer = await ok(talk, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset())
+    queue = MessageQueue("orders", "broker-a", 0)
+    assert ResetOffsetBody.decode(answer.body).offset_table[queue] == 0
+    [told] = await talk.asked(RequestCode.RESET_CONSUMER_CLIENT_OFFSET)
+    assert told.is_oneway
+    assert ResetOffsetBody.decode(told.body).offset_table[queue] == 0
+    assert talk.broker.offsets.get("workers", "orders", 0) == 0
+
+
+async def test_cpp_consumers_are_told_in_their_own_form(talk: Talk) -> None:
+    await five(talk)
+    for queue_id in range(4):
+        await commit(talk, "orders", 0, queue_id)
+    await talk.heartbeat("workers", {"orders": "*"}, client_id="c1")
+    answer = await talk.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset(), language="CPP")
+    assert answer.code == 0
+    [told] = await talk.asked(RequestCode.RESET_CONSUMER_CLIENT_OFFSET)
+    rows = fastjson.loads(told.body)["offsetTable"]
+    assert {"topic": "orders", "brokerName": "broker-a", "queueId": 0, "offset": 0} in rows
+
+
+async def test_a_reset_that_is_not_forced_never_goes_forward(talk: Talk) -> None:
+    await five(talk)
+    for queue_id in range(4):
+        await commit(talk, "orders", 1 if queue_id == 0 else 0, queue_id)
+    await talk.heartbeat("workers", {"orders": "*"}, client_id="c1")
+    fields = ResetOffsetRequest("orders", "workers", -1, is_force=False).fields()
+    answer = await ok(talk, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+    assert ResetOffsetBody.decode(answer.body).offset_table[MessageQueue("orders", "broker-a", 0)] == 1
+
+
+async def test_a_group_that_is_offline_is_not_reset_through_clients(talk: Talk) -> None:
+    await five(talk)
+    for queue_id in range(4):
+        await commit(talk, "orders", 0, queue_id)
+    answer = await talk.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset())
+    assert answer.code == ResponseCode.CONSUMER_NOT_ONLINE
+
+
+async def test_the_broker_alone_resets_and_the_next_pull_goes_there(talk: Talk) -> None:
+    await five(talk)
+    await talk.heartbeat("workers", {"orders": "*"}, client_id="c1")
+    await commit(talk, "orders", 5)
+    fields = reset(queueId="0", offset="2")
+    await ok(talk, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+    assert talk.received == [r for r in talk.received if r.code != RequestCode.RESET_CONSUMER_CLIENT_OFFSET]
+    answer = await talk.pull("orders", 0, 5, consumer_group="workers")
+    assert answer.fields["nextBeginOffset"] == "2"
+    units = await talk.units("orders", 0, 2, consumer_group="workers")
+    assert [unit.body for unit in units] == [b"2", b"3", b"4"]
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"queueId": "0", "offset": "99"}, ResponseCode.SYSTEM_ERROR),
+        ({"queueId": "0", "offset": "-5"}, ResponseCode.SYSTEM_ERROR),
+        ({"queueId": "77", "offset": "1"}, ResponseCode.SYSTEM_ERROR),
+        ({"offset": "1"}, ResponseCode.SYSTEM_ERROR),
+        ({"serverSide": "true", "topic": "nowhere"}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"serverSide": "true", "group": "nobody"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+    ],
+)
+async def test_a_reset_to_nowhere_is_refused(talk: Talk, more: dict[str, str], code: int) -> None:
+    await five(talk)
+    await talk.heartbeat("workers", {"orders": "*"}, client_id="c1")
+    assert (await talk.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset(**more))).code == code
+
+
+async def test_offsets_are_cloned_and_compared(talk: Talk) -> None:
+    await five(talk)
+    await commit(talk, "orders", 4)
+    await ok(talk, RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequest("workers", "clones", "orders").fields())
+    assert talk.broker.offsets.get("clones", "orders", 0) == 4
+    await commit(talk, "orders", 1, group="late")
+    fields = {"topic": "orders", "compareGroup": "workers", "filterGroups": ""}
+    answer = await ok(talk, RequestCode.QUERY_CORRECTION_OFFSET, fields)
+    assert fastjson.loads(answer.body) == {"correctionOffsets": {"0": 1}}
+    left_out = {"topic": "orders", "compareGroup": "late", "filterGroups": "late"}
+    answer = await ok(talk, RequestCode.QUERY_CORRECTION_OFFSET, left_out)
+    assert fastjson.loads(answer.body) == {"correctionOffsets": {"0": (1 << 63) - 1}}
+    answer = await ok(talk, RequestCode.GET_ALL_CONSUMER_OFFSET)
+    assert fastjson.loads(answer.body)["offsetTable"]["orders@late"] == {"0": 1}
+
+
+# Statistics and queries.
+
+
+async def test_progress_of_groups(talk: Talk) -> None:
+    await five(talk)
+    await commit(talk, "orders", 3)
+    answer = await ok(talk, RequestCode.GET_CONSUME_STATS, {"consumerGroup": "workers"})
+    progress = ConsumeStats.decode(answer.body).offset_table[MessageQueue("orders", "broker-a", 0)]
+    assert (progress.broker_offset, progress.consumer_offset) == (5, 3)
+    assert progress.last_timestamp > 0
+    body = SubscriptionGroupConfig("workers").encode()
+    await ok(talk, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, body)
+    answer = await ok(talk, RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"})
+    assert fastjson.loads(answer.body)["totalDiff"] == 2
+    answer = await ok(talk, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, {"topic": "orders"})
+    assert GroupList.decode(answer.body).group_list == ["workers"]
+    answer = await ok(talk, RequestCode.QUERY_CONSUME_TIME_SPAN, {"topic": "orders", "group": "workers"})
+    first = fastjson.loads(answer.body)["consumeTimeSpanSet"][0]
+    assert first["minTimeStamp"] <= first["consumeTimeStamp"] <= first["maxTimeStamp"]
+    answer = await ok(talk, RequestCode.GET_TOPIC_STATS_INFO, {"topic": "orders"})
+    assert TopicStatsTable.decode(answer.body).offset_table[MessageQueue("orders", "broker-a", 0)].max_offset == 5
+
+
+async def test_counters_are_viewed(talk: Talk) -> None:
+    await five(talk)
+    talk.broker.stats.tick(talk.broker.env.clock.now_ms() + 20_000)
+    fields = {"statsName": "TOPIC_PUT_NUMS", "statsKey": "orders"}
+    answer = await ok(talk, RequestCode.VIEW_BROKER_STATS_DATA, fields)
+    assert fastjson.loads(answer.body)["statsMinute"]["sum"] == 5
+    for name in ("TOPIC_PUT_NUMS", "NO_SUCH_STATS", "__class__"):
+        fields = {"statsName": name, "statsKey": "nowhere"}
+        answer = await talk.ask(RequestCode.VIEW_BROKER_STATS_DATA, fields)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+
+
+async def test_messages_are_found_by_key_and_by_place(talk: Talk) -> None:
+    text = encode_properties({"KEYS": "k1 k2", "UNIQ_KEY": "u1"})
+    sent = await talk.send_ok("orders", b"find me", properties=text)
+    for key, more in (("k2", {}), ("u1", {"_UNIQUE_KEY_QUERY": "true"})):
+        fields = QueryMessageRequest("orders", key, 32, 0, FAR).fields()
+        answer = await ok(talk, RequestCode.QUERY_MESSAGE, {**fields, **more})
+        assert [unit.body for unit in decode_units(answer.body)] == [b"find me"]
+    missing = await talk.ask(RequestCode.QUERY_MESSAGE, QueryMessageRequest("orders", "no", 32, 0, FAR).fields())
+    assert missing.code == ResponseCode.QUERY_NOT_FOUND
+    place = str(int(sent.fields["msgId"][-16:], 16))
+    answer = await ok(talk, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": place})
+    assert decode_units(answer.body)[0].body == b"find me"
+    for nowhere in ("-1", "3", str(FAR)):
+        answer = await talk.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": nowhere})
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+
+
+async def test_a_look_into_a_queue(talk: Talk) -> None:
+    await five(talk)
+    fields = {"topic": "orders", "queueId": "0", "index": "1", "count": "2"}
+    body = fastjson.loads((await ok(talk, RequestCode.QUERY_CONSUME_QUEUE, fields)).body)
+    assert (body["minQueueIndex"], body["maxQueueIndex"], len(body["queueData"])) == (0, 5, 2)
+    offline = fastjson.loads((await ok(talk, RequestCode.QUERY_CONSUME_QUEUE, {**fields, "consumerGroup": "g"})).body)
+    assert offline["filterData"] == "g@orders is not online!"
+    beyond = await ok(talk, RequestCode.QUERY_CONSUME_QUEUE, {**fields, "index": "9"})
+    assert beyond.remark == "Index 9 of 0@orders is not exist!"
+    nowhere = await talk.ask(RequestCode.QUERY_CONSUME_QUEUE, {**fields, "topic": "nowhere"})
+    assert nowhere.code == ResponseCode.SYSTEM_ERROR
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
+        RequestCode.CLEAN_UNUSED_TOPIC,
+        RequestCode.DELETE_EXPIRED_COMMITLOG,
+        RequestCode.GET_ALL_DELAY_OFFSET,
+    ],
+)
+async def test_upkeep_loses_nothing_that_is_in_use(talk: Talk, code: int) -> None:
+    await five(talk)
+    await ok(talk, code)
+    assert len(await talk.units("orders")) == 5
+
+
+# Bad input.
+
+HOSTILE: list[dict[str, str]] = [
+    {},
+    {"topic": "../../etc", "group": "../x", "consumerGroup": "../x", "queueId": "0"},
+    {"topic": "t", "queueId": "x", "offset": "x", "timestamp": "x", "count": "x"},
+    {"topic": "t", "group": "g", "consumerGroup": "g", "queueId": str(1 << 40), "offset": str(1 << 70)},
+    {
+        "topic": "t",
+        "group": "g",
+        "consumerGroup": "g",
+        "queueId": "-7",
+        "offset": "-7",
+        "timestamp": "-7",
+        "index": "-7",
+    },
+    {"topic": "nowhere", "group": "nobody", "consumerGroup": "nobody", "clientId": "c", "msgId": "zz", "isOrder": "7"},
+]
+
+
+async def test_every_request_answers_bad_input_and_the_broker_goes_on(tmp_path: Path) -> None:
+    async with Talk.to(small_broker(tmp_path / "store")) as talk:
+        codes = sorted(talk.broker.handlers)
+        for fields in HOSTILE:
+            for body in (b"", b"\xff\x00{", b"[]", b'{"a":{}}'):
+                requests = [talk.ask(code, dict(fields), body) for code in codes]
+                answers: list[Any] = await asyncio.gather(*requests)
+                assert all(isinstance(answer, Command) for answer in answers)
+        assert not (tmp_path / "etc").exists()
+        await talk.send_ok("orders", b"still here")
+        assert [unit.body for unit in await talk.units("orders")] == [b"still here"]

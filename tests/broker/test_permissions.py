@@ -1,0 +1,29 @@
+"""Every request that a broker answers says what permission it needs."""
+
+from pathlib import Path
+
+from ariane.broker.permissions import PERMISSIONS, RESEND_DEAD_LETTERS
+from ariane.protocol.codes import RequestCode
+from tests.broker.talk import small_broker
+
+# What Apache's 4.9.7 broker answers, by the registration of its processors.
+ANSWERED_BY_APACHE = {
+    *(10, 11, 12, 14, 15, 17, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 41, 42, 43, 45, 46),
+    *(50, 51, 52, 53, 54, 200, 201, 202, 203, 204, 207, 208, 215, 222, 223, 300, 303, 305, 306, 307, 308, 309, 310),
+    *(314, 315, 316, 317, 320, 321, 323, 324, 325, 328, 329),
+}
+
+
+def test_no_request_is_answered_without_a_permission(tmp_path: Path) -> None:
+    answered = set(small_broker(tmp_path).handlers)
+    assert answered - set(PERMISSIONS) == set()
+
+
+def test_no_permission_is_for_a_request_that_nobody_answers(tmp_path: Path) -> None:
+    assert set(PERMISSIONS) - set(small_broker(tmp_path).handlers) == set()
+
+
+def test_every_request_that_apache_answers_is_answered(tmp_path: Path) -> None:
+    answered = set(small_broker(tmp_path).handlers)
+    assert {RequestCode(code).name for code in ANSWERED_BY_APACHE - answered} == set()
+    assert answered - ANSWERED_BY_APACHE == {RESEND_DEAD_LETTERS}
