@@ -43,8 +43,8 @@ class DeadLetters:
     def resend(self, group: str, offset: int, count: int = 1, queue_id: int = 0) -> list[Resent]:
         """Send letters again from a queue offset on, each to its original topic, as fresh messages for all its groups.
 
-        The letters stay where they are: the dead-letter queue is a log like any other. It stops at the first letter that
-        cannot be sent, and says why unless letters before it were sent.
+        The letters stay where they are: the dead-letter queue is a log like any other. It stops at the first letter
+        that cannot be sent, and says why unless letters before it were sent.
         """
         if count < 1 or count > MOST:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{count} dead letters at once are out of range 1..{MOST}")

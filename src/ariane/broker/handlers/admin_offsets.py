@@ -30,7 +30,7 @@ class AdminOffsetsHandler:
         return request.reply(body=self._broker.kinds.delay.encode())
 
     def clone(self, _: Connection, request: Command) -> Command:
-        """Give one group the offsets of another; without a topic in all topics, where Apache's broker clones nothing."""
+        """Give one group the offsets of another; without a topic in all (Apache's broker then clones nothing)."""
         header = CloneGroupOffsetRequest.parse(request.fields)
         check_group(header.dest_group)
         offsets = self._broker.offsets
