@@ -67,13 +67,16 @@ async def test_after_read_runs_once_after_the_requests_of_a_read_and_before_thei
         return request.reply(0)
 
     def after_read():
-        if events:
-            events.append("after")
-            assert connections[0]._out  # nothing was written yet
+        events.append("after")
+        assert connections[0]._out  # nothing was written yet
 
     server = await serve({1: handle}, after_read=after_read)
     reader, writer = await open_socket(server)
-    writer.write(encode(Command(1)) * 3)
+    frame = encode(Command(1))
+    writer.write(frame[:10])
+    await until(lambda: any(c._decoder.pending for c in server.connections))
+    assert events == []
+    writer.write(frame[10:] + frame * 2)
     await answers(reader, 3)
     assert events == ["handled", "handled", "handled", "after"]
     writer.close()

@@ -3,7 +3,6 @@
 from typing import Any
 
 from ariane.errors import ConnectFailed
-from ariane.protocol.ids import pack_host
 
 _MAPPED = "::ffff:"
 
@@ -39,8 +38,3 @@ def socket_address(name: Any) -> tuple[str, int]:
     if host.startswith(_MAPPED) and "." in host:
         host = host[len(_MAPPED) :]
     return host, int(name[1])
-
-
-def packed_address(host: str, port: int) -> bytes:
-    """The bytes by which message units name a host."""
-    return pack_host(host, port)

@@ -12,7 +12,8 @@ from ariane.errors import ArianeError, ProtocolError, RequestTimeout, ResponseEr
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import ONEWAY, RESPONSE, Command
 from ariane.protocol.frame import FrameDecoder, encode, encode_head
-from ariane.remoting.address import format_address, packed_address, socket_address
+from ariane.protocol.ids import pack_host
+from ariane.remoting.address import format_address, socket_address
 from ariane.remoting.endpoint import Endpoint, log
 from ariane.remoting.tls import TlsLayer, TlsServer, is_client_hello
 from ariane.remoting.waiters import Waiters
@@ -67,7 +68,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         host, port = socket_address(transport.get_extra_info("peername"))
         self.peer = format_address(host, port)
-        self.peer_host = packed_address(host, port)
+        self.peer_host = pack_host(host, port)
         self.local = format_address(*socket_address(transport.get_extra_info("sockname")))
         self.address = self.address or self.peer
         self._waiters = Waiters(self._clock, self.address)
@@ -123,13 +124,12 @@ class Connection:
         if len(command.body) >= JOIN_BELOW:
             self.send_parts(command, [memoryview(command.body)], len(command.body))
             return
-        data = encode(command)
-        self._out.append(data)
-        self._out_size += len(data)
-        self._schedule_flush()
+        self.send_encoded(encode(command))
 
     def send_encoded(self, data: bytes) -> None:
         """Write a frame that is already in bytes; hooks never see it, so ask `watched` first."""
+        if not self.is_open:
+            return
         self._out.append(data)
         self._out_size += len(data)
         self._schedule_flush()
@@ -230,6 +230,7 @@ class Connection:
     def _work(self) -> None:
         """Handle every whole command at hand, then write their answers."""
         backlog = self._backlog
+        handled = False
         self._reading = True
         try:
             while not self._stalled:
@@ -238,13 +239,15 @@ class Connection:
                     if not backlog:
                         break
                 self._handle(backlog.popleft())
+                handled = True
                 if self._out_size >= self._limit:
                     self._finish_read()
         except ProtocolError as error:
             self._refuse(str(error))
         finally:
             self._reading = False
-        self._finish_read()
+        if handled:
+            self._finish_read()
 
     def _finish_read(self) -> None:
         if self._endpoint.after_read is not None:
