@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.spark.clusters import apache, ours, target
+
+__all__ = ["apache", "ours", "target"]
+
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -52,7 +56,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.sql.streaming.pollingDelay", "10ms")
         .getOrCreate()
     )
-    session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.setLogLevel("OFF")  # errors reach the tests as exceptions
     yield session
     session.stop()
 

@@ -1,0 +1,82 @@
+"""How sources and sinks reach a cluster: addresses, access keys and TLS, as options of a read or write."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ariane.client.acl import Signer
+from ariane.client.options import ClientOptions, split_addresses
+from ariane.errors import ConfigError
+from ariane.remoting import TlsClient
+from ariane.spark.options import Given
+
+ACCESS_OPTIONS: Final = (
+    "nameServer", "accessKey", "secretKey", "securityToken", "tls", "tlsTestMode", "tlsAuthServer", "tlsTrustCertPath",
+    "tlsCertPath", "tlsKeyPath", "tlsKeyPassword",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Access:
+    """Plain values only: it travels to executors, which make connections of it."""
+
+    name_servers: tuple[str, ...]
+    access_key: str | None = None
+    secret_key: str | None = None
+    security_token: str | None = None
+    tls: bool = False
+    tls_test_mode: bool = True
+    tls_auth_server: bool = False
+    tls_trust_cert_path: str | None = None
+    tls_cert_path: str | None = None
+    tls_key_path: str | None = None
+    tls_key_password: str | None = None
+
+    @classmethod
+    def parse(cls, given: Given) -> "Access":
+        access = cls(
+            name_servers=split_addresses(given.required("nameServer").replace(",", ";")),
+            access_key=given.text("accessKey") or None,
+            secret_key=given.text("secretKey") or None,
+            security_token=given.text("securityToken") or None,
+            tls=given.flag("tls", False),
+            tls_test_mode=given.flag("tlsTestMode", "tlsAuthServer" not in given and "tlsCertPath" not in given),
+            tls_auth_server=given.flag("tlsAuthServer", False),
+            tls_trust_cert_path=given.text("tlsTrustCertPath") or None,
+            tls_cert_path=given.text("tlsCertPath") or None,
+            tls_key_path=given.text("tlsKeyPath") or None,
+            tls_key_password=given.text("tlsKeyPassword") or None,
+        )
+        if (access.access_key is None) != (access.secret_key is None):
+            raise ConfigError("options accessKey and secretKey go together: one of them is missing")
+        if not access.tls and any(name.startswith("tls") and name != "tls" for name in given.values):
+            raise ConfigError("options tls… are given, but tls=true is not")
+        return access
+
+    def signer(self) -> Signer | None:
+        """What signs requests; none without keys."""
+        if self.access_key is None or self.secret_key is None:
+            return None
+        return Signer(self.access_key, self.secret_key, self.security_token)
+
+    def tls_client(self) -> TlsClient | None:
+        """How connections are encrypted; none when they are not."""
+        if not self.tls:
+            return None
+        return TlsClient(
+            self.tls_test_mode,
+            self.tls_key_path,
+            self.tls_key_password,
+            self.tls_cert_path,
+            self.tls_auth_server,
+            self.tls_trust_cert_path,
+        )
+
+    def client_options(self) -> ClientOptions:
+        """The same for Ariane's own clients."""
+        return ClientOptions(
+            name_servers=self.name_servers,
+            access_key=self.access_key,
+            secret_key=self.secret_key,
+            security_token=self.security_token,
+            tls=self.tls_client(),
+        )

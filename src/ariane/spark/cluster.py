@@ -1,0 +1,203 @@
+"""Questions to a cluster from code without an event loop: which queues there are, and from where to where they go."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+from ariane.client.name_servers import NameServers
+from ariane.client.routes import Routes
+from ariane.client.wire import SUCCESS, Wire
+from ariane.env import Env
+from ariane.errors import BrokerRefused, ConfigError, RemotingError, RouteMissing
+from ariane.message import MessageQueue
+from ariane.protocol.bodies import TopicList
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.headers import (
+    GetEarliestMsgStoretimeRequest,
+    GetEarliestMsgStoretimeResponse,
+    GetMaxOffsetRequest,
+    GetMinOffsetRequest,
+    Header,
+    OffsetResponse,
+    QueryConsumerOffsetRequest,
+    SearchOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
+from ariane.remoting import Client, RpcHook
+from ariane.spark.access import Access
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a broker has of a queue: offsets [first, end)."""
+
+    first: int
+    end: int
+
+
+class Cluster:
+    """A cluster as the planner of a query sees it. It owns a thread with an event loop until it is closed."""
+
+    def __init__(self, access: Access, env: Env | None = None) -> None:
+        self._env = env or Env()
+        self._access = access
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ariane-spark", daemon=True)
+        self._thread.start()
+        self._run(self._open())
+
+    async def _open(self) -> None:
+        signer = self._access.signer()
+        hooks: tuple[RpcHook, ...] = () if signer is None else (signer,)
+        self._remoting = Client(clock=self._env.clock, hooks=hooks, tls=self._access.tls_client(), name="spark")
+        self._wire = Wire(self._remoting, 5.0, binary=False)
+        self._names = NameServers(self._access.name_servers, self._wire, self._env.random)
+        self.routes = Routes(self._names)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections and end the thread."""
+        if self._loop.is_closed():
+            return
+        self._run(self._remoting.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def pause(self, seconds: float) -> None:
+        """Wait, by the clock of this cluster."""
+        self._run(self._env.clock.sleep(seconds))
+
+    def monotonic(self) -> float:
+        return self._env.clock.monotonic()
+
+    def now_ms(self) -> int:
+        return self._env.clock.now_ms()
+
+    def topics(self) -> list[str]:
+        """Every topic that the name servers know."""
+        body = self._run(self._names.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body
+        return sorted(TopicList.decode(body).topic_list)
+
+    def queues(self, topics: Iterable[str], *, required: bool = True) -> list[MessageQueue]:
+        """The queues of topics that can be read, as the name servers know them now, sorted."""
+
+        async def of(topic: str) -> tuple[MessageQueue, ...]:
+            try:
+                return (await self.routes.refresh(topic)).read_queues
+            except RouteMissing as missing:
+                if required:
+                    raise ConfigError(f"option topic={topic!r}: {missing}") from missing
+                return ()
+
+        return sorted({queue for found in self._all([of(topic) for topic in topics]) for queue in found})
+
+    def _all(self, work: list[Coroutine[Any, Any, T]]) -> list[T]:
+        async def gather() -> list[T]:
+            return await asyncio.gather(*work)
+
+        return self._run(gather())
+
+    def addresses(self, broker_name: str) -> tuple[str, ...]:
+        """Where a broker can be read, the master first."""
+        known = self.routes.brokers.get(broker_name, {})
+        return tuple(known[number] for number in sorted(known))
+
+    def bounds(self, queues: Iterable[MessageQueue], *, required: bool = True) -> dict[MessageQueue, Bounds]:
+        """First and end offset of each queue. A broker that is away altogether is an error, or left out."""
+        listed = list(queues)
+        found = self._all([self._bounds(queue, required) for queue in listed])
+        return {queue: bounds for queue, bounds in zip(listed, found, strict=True) if bounds is not None}
+
+    async def _bounds(self, queue: MessageQueue, required: bool) -> Bounds | None:
+        first = GetMinOffsetRequest(queue.topic, queue.queue_id)
+        end = GetMaxOffsetRequest(queue.topic, queue.queue_id)
+        try:
+            return Bounds(
+                max(await self._offset(queue, RequestCode.GET_MIN_OFFSET, first), 0),
+                max(await self._offset(queue, RequestCode.GET_MAX_OFFSET, end), 0),
+            )
+        except RemotingError:
+            if required:
+                raise
+            return None
+
+    def ends(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """The offset that each queue's next message will get; a queue whose broker is away is left out."""
+        listed = list(queues)
+
+        async def end(queue: MessageQueue) -> int | None:
+            header = GetMaxOffsetRequest(queue.topic, queue.queue_id)
+            try:
+                return await self._offset(queue, RequestCode.GET_MAX_OFFSET, header)
+            except RemotingError:
+                return None
+
+        found = self._all([end(queue) for queue in listed])
+        return {queue: offset for queue, offset in zip(listed, found, strict=True) if offset is not None}
+
+    def search(self, queues: Iterable[MessageQueue], timestamp: int) -> dict[MessageQueue, int]:
+        """For each queue an offset stored about that time: Apache's brokers answer with the nearest message."""
+        listed = list(queues)
+
+        async def near(queue: MessageQueue) -> int:
+            header = SearchOffsetRequest(queue.topic, queue.queue_id, timestamp)
+            return await self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+        return dict(zip(listed, self._all([near(queue) for queue in listed]), strict=True))
+
+    def committed(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """A group's offsets at the brokers, where it has any."""
+        listed = list(queues)
+
+        async def offset(queue: MessageQueue) -> int | None:
+            header = QueryConsumerOffsetRequest(group, queue.topic, queue.queue_id)
+            expect = (SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+            response = await self._ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, header, expect)
+            return OffsetResponse.parse(response).offset if "offset" in response else None
+
+        found = self._all([offset(queue) for queue in listed])
+        return {queue: at for queue, at in zip(listed, found, strict=True) if at is not None}
+
+    def commit(self, group: str, offsets: dict[MessageQueue, int]) -> None:
+        """Set a group's offsets at the brokers."""
+
+        async def set_one(queue: MessageQueue, offset: int) -> None:
+            header = UpdateConsumerOffsetRequest(group, queue.topic, queue.queue_id, offset)
+            await self._ask(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+        self._all([set_one(queue, offset) for queue, offset in offsets.items()])
+
+    def earliest_store_time(self, queue: MessageQueue) -> int:
+        """When the oldest message that the broker still has was stored."""
+        header = GetEarliestMsgStoretimeRequest(queue.topic, queue.queue_id)
+        return GetEarliestMsgStoretimeResponse.parse(
+            self._run(self._ask(queue, RequestCode.GET_EARLIEST_MSG_STORETIME, header))
+        ).timestamp
+
+    async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
+        return OffsetResponse.parse(await self._ask(queue, code, header)).offset
+
+    async def _ask(
+        self, queue: MessageQueue, code: RequestCode, header: Header, expect: tuple[int, ...] = (SUCCESS,)
+    ) -> dict[str, str]:
+        """Ask the master, or a slave when the master does not answer."""
+        failure: RemotingError | BrokerRefused | None = None
+        for address in self.addresses(queue.broker_name):
+            try:
+                return (await self._wire.ask(address, code, header, expect=expect)).fields
+            except RemotingError as error:
+                failure = error
+        raise failure or RemotingError(f"broker {queue.broker_name} is not registered with the name servers now")

@@ -1,0 +1,72 @@
+"""From where to where each queue is read, and in which slices."""
+
+from collections.abc import Iterable
+
+from ariane.message import MessageQueue
+from ariane.spark.cluster import Bounds, Cluster
+from ariane.spark.offsets import EARLIEST, LATEST, Offsets, split
+from ariane.spark.pulling import QueueSlice, lost
+from ariane.spark.topic_options import Point, TopicOptions
+
+
+def queues_of(cluster: Cluster, options: TopicOptions) -> list[MessageQueue]:
+    """The queues to read, as the name servers know them now."""
+    if options.pattern is None:
+        return cluster.queues(options.topics)
+    return cluster.queues([topic for topic in cluster.topics() if options.wants(topic)], required=False)
+
+
+def start_offsets(cluster: Cluster, options: TopicOptions, bounds: dict[MessageQueue, Bounds]) -> Offsets:
+    """Where reading begins. A little early by time: tasks drop what was stored before."""
+    if options.start_ms is not None:
+        found = cluster.search(bounds, options.start_ms - 1)
+        return {queue: _within(offset, bounds[queue]) for queue, offset in found.items()}
+    return {
+        queue: _checked(queue, _pick(options.start, queue, edge, EARLIEST), edge, options.fail)
+        for queue, edge in bounds.items()
+    }
+
+
+def end_offsets(cluster: Cluster, options: TopicOptions, bounds: dict[MessageQueue, Bounds]) -> Offsets:
+    """Where reading ends. A little late by time: tasks drop what was stored behind."""
+    if options.end_ms is not None:
+        found = cluster.search(bounds, options.end_ms + 1)
+        return {queue: _within(offset + 1, bounds[queue]) for queue, offset in found.items()}
+    return {
+        queue: _checked(queue, _pick(options.end, queue, edge, LATEST), edge, options.fail)
+        for queue, edge in bounds.items()
+    }
+
+
+def _pick(point: Point, queue: MessageQueue, edge: Bounds, default: int) -> int:
+    offset = point.get(queue, default) if isinstance(point, dict) else point
+    return {EARLIEST: edge.first, LATEST: edge.end}.get(offset, offset)
+
+
+def _checked(queue: MessageQueue, offset: int, edge: Bounds, fail: bool) -> int:
+    if fail and not edge.first <= offset <= edge.end:
+        raise lost(queue, offset, edge.first, edge.end)
+    return _within(offset, edge)
+
+
+def _within(offset: int, edge: Bounds) -> int:
+    return max(edge.first, min(offset, edge.end))
+
+
+def slices(cluster: Cluster, start: Offsets, end: Offsets, min_partitions: int) -> list[QueueSlice]:
+    """One slice a queue, large queues in several when more partitions are wanted."""
+    ranges = {queue: (start.get(queue, 0), stop) for queue, stop in sorted(end.items()) if stop > start.get(queue, 0)}
+    return [
+        QueueSlice(queue, first, last, cluster.addresses(queue.broker_name))
+        for queue, pieces in _pieces(ranges, min_partitions)
+        for first, last in pieces
+    ]
+
+
+def _pieces(
+    ranges: dict[MessageQueue, tuple[int, int]], wanted: int
+) -> Iterable[tuple[MessageQueue, list[tuple[int, int]]]]:
+    total = sum(stop - start for start, stop in ranges.values())
+    for queue, (start, stop) in ranges.items():
+        share = -(-(stop - start) * wanted // total) if len(ranges) < wanted else 1
+        yield queue, split(start, stop, share)

@@ -1,0 +1,129 @@
+"""Topics read in batch, from our broker and from Apache's."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ariane.errors import ConfigError
+from ariane.message import Message
+from ariane.spark.topic_options import TopicOptions
+from tests.spark.clusters import Target, numbered
+
+FOUR = "queueId int, queueOffset bigint, keys string, body string"
+
+
+def read(spark: Any, target: Target, topic: str, schema: str | None = FOUR, **options: Any) -> Any:
+    reader = spark.read.format("rocketmq").option("nameServer", target.namesrv).option("topic", topic)
+    return (reader.schema(schema) if schema else reader).options(**options).load()
+
+
+def numbers(frame: Any) -> list[int]:
+    return sorted(int(row.keys[1:]) for row in frame.select("keys").collect())
+
+
+def test_a_topic_is_read_whole_with_all_columns(spark: Any, target: Target) -> None:
+    topic = target.topic()
+    target.send(topic, numbered(topic, 1000))
+    rows = read(spark, target, topic, None).collect()
+    sent = {message.queue_offset * 4 + message.queue.queue_id: message for message in target.received(topic)}
+    assert len(rows) == len(sent) == 1000
+    for row in rows:
+        message = sent[row.queueOffset * 4 + row.queueId]
+        assert (row.topic, row.brokerName, bytes(row.body)) == (topic, message.queue.broker_name, message.body)
+        assert (row.msgId, row.keys, row.tags) == (message.message_id, message.keys[0], message.tags)
+        assert (row.physicalOffset, row.storeHost) == (message.physical_offset, message.store_host)
+        assert row.properties.count("\x02") + 1 >= len(message.properties)
+
+
+def test_offsets_and_times_bound_what_is_read(spark: Any, target: Target) -> None:
+    topic = target.topic(queues=2)
+    target.send(topic, numbered(topic, 40), queue_ids=(0, 1))
+    stored = target.received(topic)
+    broker = stored[0].queue.broker_name
+    start, end = json.dumps({topic: {broker: {"0": 5, "1": -2}}}), json.dumps({topic: {broker: {"0": 7, "1": -1}}})
+    rows = read(spark, target, topic, startingOffsets=start, endingOffsets=end).collect()
+    assert sorted((r.queueId, r.queueOffset) for r in rows) == [(0, 5), (0, 6)] + [(1, i) for i in range(20)]
+    times = sorted(message.store_time for message in stored)
+    first, last = times[0], times[-1]
+    by_time = read(spark, target, topic, startingTimestamp=first, endingTimestamp=last)
+    assert by_time.count() == 40
+    assert read(spark, target, topic, startingTimestamp=last + 1).count() == 0
+    assert read(spark, target, topic, endingTimestamp=first - 1).count() == 0
+
+
+def test_the_broker_filters_by_tags_and_by_sql(spark: Any, ours: Target) -> None:
+    topic = ours.topic()
+    ours.send(topic, numbered(topic, 300))
+    assert numbers(read(spark, ours, topic, subExpression="Tag1 || Tag2")) == [i for i in range(300) if i % 3]
+    some = read(spark, ours, topic, subExpression="n > 100 AND TAGS = 'Tag0'", subExpressionType="SQL92")
+    assert numbers(some) == [i for i in range(101, 300) if i % 3 == 0]
+    with pytest.raises(Exception, match="SUBSCRIPTION_PARSE_FAILED"):
+        read(spark, ours, topic, subExpression="n >", subExpressionType="SQL92").collect()
+
+
+def test_tags_whose_hashes_are_equal_are_told_apart(spark: Any, apache: Target) -> None:
+    topic = apache.topic(queues=1)
+    apache.send(topic, [Message(topic, b"1", tags="Aa", keys="k1"), Message(topic, b"2", tags="BB", keys="k2")], (0,))
+    assert numbers(read(spark, apache, topic, subExpression="BB")) == [2]
+
+
+def test_small_pulls_are_put_together_and_more_partitions_split_queues(spark: Any, target: Target) -> None:
+    topic = target.topic(queues=1)
+    target.send(topic, numbered(topic, 2000), queue_ids=(0,))
+    frame = read(spark, target, topic, pullBatchSize=7, minPartitions=3)
+    assert frame.rdd.getNumPartitions() == 3
+    assert numbers(frame) == list(range(2000))
+
+
+def test_topics_by_list_and_by_pattern(spark: Any, ours: Target) -> None:
+    one, two = ours.topic(), ours.topic()
+    ours.send(one, numbered(one, 8))
+    ours.send(two, numbered(two, 8))
+    both = read(spark, ours, f"{one}, {two}", "topic string")
+    assert {row.topic for row in both.collect()} == {one, two}
+    reader = spark.read.format("rocketmq").option("nameServer", ours.namesrv)
+    assert reader.option("topicPattern", f"({one}|{two})").load().count() == 16
+
+
+def test_a_missing_topic_or_name_server_is_an_error_that_names_it(spark: Any, ours: Target) -> None:
+    with pytest.raises(Exception, match="option topic='NoSuchTopic'"):
+        read(spark, ours, "NoSuchTopic").collect()
+    with pytest.raises(Exception, match=r"127\.0\.0\.1:1"):
+        spark.read.format("rocketmq").option("nameServer", "127.0.0.1:1").option("topic", "t").load().collect()
+
+
+GOOD = {"nameserver": "127.0.0.1:9876", "topic": "t"}
+
+
+@pytest.mark.parametrize(
+    ("options", "streaming", "message"),
+    [
+        ({"nameserver": ""}, False, "option nameServer is required"),
+        ({"topic": ""}, False, "option topic is required"),
+        ({"topic": "a/b"}, False, "option topic='a/b'"),
+        ({"topicpattern": ".*"}, False, "topic and topicPattern contradict"),
+        ({"startingofset": "latest"}, False, "no option startingofset"),
+        ({"startingoffsets": "first"}, True, "startingOffsets='first': must be earliest, latest, or JSON"),
+        ({"startingoffsets": '{"t":{"b":{"0":-3}}}'}, True, "queue '0' has no offset -3"),
+        ({"startingoffsets": '{"t":5}'}, True, "brokers of t must be a JSON object"),
+        ({"startingoffsets": "latest"}, False, "startingOffsets=latest reads nothing"),
+        ({"endingoffsets": "earliest"}, False, "endingOffsets=earliest reads nothing"),
+        ({"endingoffsets": "latest"}, True, "endingOffsets has no meaning in a stream"),
+        ({"maxoffsetspertrigger": "5"}, False, "maxOffsetsPerTrigger has no meaning in a batch"),
+        ({"maxoffsetspertrigger": "0"}, True, "maxOffsetsPerTrigger='0': must be 1 or more"),
+        ({"startingoffsets": "earliest", "startingtimestamp": "1"}, True, "startingOffsets and startingTimestamp"),
+        ({"startingtimestamp": "yesterday"}, True, "startingTimestamp='yesterday'"),
+        ({"failondataloss": "perhaps"}, True, "failOnDataLoss='perhaps': must be true or false"),
+        ({"accesskey": "a"}, True, "accessKey and secretKey go together"),
+        ({"tlstrustcertpath": "/ca"}, True, "tls=true is not"),
+        ({"subexpressiontype": "LUA"}, True, "subExpressionType='LUA': must be one of TAG, SQL92"),
+        ({"commitoffsets": "true"}, True, "commitOffsets=true needs option group"),
+        ({"group": "g g"}, True, "group='g g'"),
+    ],
+)
+def test_an_unknown_or_contradictory_option_is_an_error_that_names_it(
+    options: dict[str, str], streaming: bool, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TopicOptions.parse(GOOD | options, streaming=streaming)
