@@ -160,6 +160,11 @@ class Driver:
         """A started DefaultMQAdminExt; all its methods are there through `invoke`."""
         return Admin(self, "admin", {**start_args(namesrv, "", settings), "timeout": int(timeout * 1000)})
 
+    def kill(self) -> None:
+        """kill -9: its clients vanish without a word."""
+        self._process.kill()
+        self._process.wait()
+
     def close(self) -> None:
         """Ends the JVM."""
         self._stdin.close()
