@@ -13,6 +13,7 @@ from ariane.protocol.frame import FrameDecoder, encode
 from ariane.remoting import TlsClient, TlsMode, TlsServer
 from ariane.remoting.certificates import make_self_signed
 from ariane.remoting.tls_properties import tls_properties
+from ariane.settings import ConfigError
 
 from .conftest import ECHO, at, until
 
@@ -164,8 +165,22 @@ def test_properties_are_rocketmqs(tmp_path):
 
 
 def test_a_server_without_a_certificate_is_refused_at_birth():
-    with pytest.raises(ValueError, match="certPath"):
+    with pytest.raises(ConfigError, match=r"tls\.server\.certPath"):
         TlsServer(test_mode=False)
+
+
+def test_a_mode_nobody_knows_is_named():
+    with pytest.raises(
+        ConfigError, match=r"tls\.server\.mode: expected one of disabled, permissive, enforcing, got 'on'"
+    ):
+        TlsServer.from_properties({"tls.server.mode": "on"})
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    file = tmp_path / "tls.properties"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match=r"tls\.properties"):
+        tls_properties({"tls.config.file": str(file)}, SystemFiles())
 
 
 def test_missing_files_are_named(tmp_path):

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from ariane.errors import ProtocolError
 from ariane.remoting.certificates import ContextSource, self_signed_context
+from ariane.settings import ConfigError
 
 _HANDSHAKE = 0x16  # first byte of a TLS client's first record; as a frame length it would be 369 MB
 _CHUNK = 1 << 18
@@ -21,6 +22,15 @@ class TlsMode(StrEnum):
     DISABLED = "disabled"
     PERMISSIVE = "permissive"
     ENFORCING = "enforcing"
+
+    @classmethod
+    def parse(cls, text: str) -> "TlsMode":
+        """The mode of a configuration; ConfigError when there is none of that name."""
+        try:
+            return cls(text)
+        except ValueError:
+            wanted = ", ".join(cls)
+            raise ConfigError(f"expected one of {wanted}, got {text!r}", key="tls.server.mode") from None
 
 
 def is_client_hello(data: bytes) -> bool:
@@ -109,13 +119,14 @@ class TlsServer:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_source", ContextSource(self._build, self._files()))
         if self.mode is not TlsMode.DISABLED and not self.test_mode and not (self.cert_path and self.key_path):
-            raise ValueError("tls.server.certPath and tls.server.keyPath are needed when tls.test.mode.enable is false")
+            reason = "needed together with tls.server.keyPath when tls.test.mode.enable is false"
+            raise ConfigError(reason, key="tls.server.certPath")
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, object]) -> "TlsServer":
         """From RocketMQ's keys, as in `tls.properties`; other keys are passed over."""
         return cls(
-            mode=TlsMode(str(properties.get("tls.server.mode") or TlsMode.PERMISSIVE)),
+            mode=TlsMode.parse(_text(properties, "tls.server.mode") or TlsMode.PERMISSIVE),
             test_mode=_flag(properties, "tls.test.mode.enable", True),
             key_path=_text(properties, "tls.server.keyPath"),
             key_password=_text(properties, "tls.server.keyPassword"),

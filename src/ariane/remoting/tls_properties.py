@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ariane.env import Files
-from ariane.settings.properties import parse_properties
+from ariane.settings import ConfigError, parse_properties
 
 
 def tls_properties(values: Mapping[str, object], files: Files) -> dict[str, object]:
@@ -12,6 +12,13 @@ def tls_properties(values: Mapping[str, object], files: Files) -> dict[str, obje
     properties = {key: value for key, value in values.items() if key.startswith("tls.")}
     path = Path(str(properties.get("tls.config.file") or ""))
     if path.name and files.exists(path):
-        text = files.read(path).decode()
+        text = _read(path, files)
         properties.update({entry.key: entry.value for entry in parse_properties(text, str(path))})
     return properties
+
+
+def _read(path: Path, files: Files) -> str:
+    try:
+        return files.read(path).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot be read: {error}", key="tls.config.file", file=str(path)) from None
