@@ -6,12 +6,13 @@ header (binary)  code i16 | language u8 | version i16 | opaque i32 | flag i32 | 
 """
 
 from struct import Struct
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from ariane.errors import ProtocolError
 from ariane.protocol.codes import VERSION_4_9_7, Language
+from ariane.protocol.headers.header import Header
 from ariane.protocol.json_header import JsonHeader
 
 JSON: Final = 0
@@ -24,11 +25,25 @@ _BINARY_HEAD = Struct(">hBhiii")  # code, language, version, opaque, flag, lengt
 _I16 = Struct(">h")
 _I32 = Struct(">i")
 
+_H = TypeVar("_H", bound=Header)
+
 
 class Command:
     """One request or response. `fields` are the header's extension fields, always text."""
 
-    __slots__ = ("body", "code", "fields", "flag", "language", "opaque", "remark", "serialization", "version")
+    __slots__ = (
+        "_fields",
+        "_raw",
+        "_typed",
+        "body",
+        "code",
+        "flag",
+        "language",
+        "opaque",
+        "remark",
+        "serialization",
+        "version",
+    )
 
     def __init__(
         self,
@@ -42,9 +57,13 @@ class Command:
         serialization: int = JSON,
         language: str = "PYTHON",
         version: int = VERSION_4_9_7,
+        typed: Header | None = None,
+        raw: bytes = b"",
     ) -> None:
         self.code = code
-        self.fields: dict[str, str] = {} if fields is None else fields
+        self._fields = fields
+        self._typed = typed  # the fields of a hot request, decoded; then `raw` is the JSON it was decoded from
+        self._raw = raw
         self.body = body
         self.opaque = opaque
         self.flag = flag
@@ -52,6 +71,22 @@ class Command:
         self.serialization = serialization
         self.language = language
         self.version = version
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The extension fields. Whoever has taken them may change them: from then on `parsed` reads them anew."""
+        fields = self._fields
+        if fields is None:
+            fields = self._fields = _decode(self._raw).extFields or {} if self._raw else {}
+            self._typed = None
+        return fields
+
+    def parsed(self, kind: type[_H]) -> _H:
+        """The fields as a typed header; ResponseError when they are not."""
+        typed = self._typed
+        if typed is not None and type(typed) is kind:
+            return typed
+        return kind.parse(self.fields)
 
     @property
     def is_response(self) -> bool:
@@ -107,6 +142,13 @@ def _from_json(header: bytes) -> Command:
         language=h.language,
         version=h.version,
     )
+
+
+def _decode(header: bytes) -> JsonHeader:
+    try:
+        return _decode_json(header)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _lenient(header)
 
 
 def _lenient(header: bytes) -> JsonHeader:

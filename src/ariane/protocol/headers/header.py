@@ -11,7 +11,7 @@ Int32 = Annotated[int, msgspec.Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
-class Header(msgspec.Struct, rename="camel"):
+class Header(msgspec.Struct, rename="camel", gc=False):
     """A typed header. Fields travel as text under camel-case names; None does not travel.
 
     >>> from ariane.protocol.headers import GetMaxOffsetRequest

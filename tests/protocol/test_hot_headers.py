@@ -1,0 +1,72 @@
+"""Requests that come with every message are decoded at once into their typed header."""
+
+import pytest
+
+from ariane.errors import ProtocolError, ResponseError
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.command import JSON, Command, decode_header, encode_header
+from ariane.protocol.headers import PullMessageRequest, SendMessageRequest, SendMessageRequestV2
+
+SEND = SendMessageRequestV2(
+    "group", "topic", "TBW102", 4, 1, 0, 1_700_000_000_000, 0, "KEYS\x01k\x02", 0, False, True, None, None
+)
+PULL = PullMessageRequest("group", "topic", 3, 1 << 40, 32, 6, 0, 15_000, 0, "*", "TAG")
+
+
+def received(code: int, fields: dict[str, str]) -> Command:
+    return decode_header(JSON, encode_header(Command(code, fields, opaque=7, language="JAVA", version=407)))
+
+
+@pytest.mark.parametrize(
+    ("code", "header"),
+    [
+        (RequestCode.SEND_MESSAGE_V2, SEND),
+        (RequestCode.SEND_BATCH_MESSAGE, SEND),
+        (RequestCode.PULL_MESSAGE, PULL),
+        (RequestCode.CONSUMER_SEND_MSG_BACK, SEND),  # any other code takes the general way
+    ],
+)
+def test_the_typed_header_is_what_the_fields_say(code: int, header: SendMessageRequestV2 | PullMessageRequest) -> None:
+    command = received(code, header.fields())
+    assert command.parsed(type(header)) == header
+    assert (command.code, command.opaque, command.language, command.version) == (code, 7, "JAVA", 407)
+    assert command.fields == header.fields()
+    assert command.parsed(type(header)) == header
+
+
+def test_fields_that_are_no_part_of_the_header_can_be_read_too() -> None:
+    command = received(RequestCode.SEND_MESSAGE_V2, {**SEND.fields(), "AccessKey": "me"})
+    assert command.fields["AccessKey"] == "me"
+
+
+def test_a_change_of_the_fields_is_seen() -> None:
+    command = received(RequestCode.SEND_MESSAGE_V2, SEND.fields())
+    command.fields["b"] = "elsewhere"
+    assert command.parsed(SendMessageRequestV2).topic == "elsewhere"
+
+
+def test_another_header_than_the_usual_is_read_from_the_fields() -> None:
+    fields = {"producerGroup": "g", "topic": "t", "defaultTopic": "d", "defaultTopicQueueNums": "4", "queueId": "0"}
+    fields |= {"sysFlag": "0", "bornTimestamp": "1", "flag": "0"}
+    command = received(RequestCode.SEND_MESSAGE_V2, fields)
+    assert command.parsed(SendMessageRequest).topic == "t"
+
+
+@pytest.mark.parametrize("damage", [{"e": "one"}, {"e": str(1 << 31)}, {"b": None}])
+def test_a_bad_field_is_answered_and_does_not_close_the_connection(damage: dict[str, str | None]) -> None:
+    fields = {name: value for name, value in {**SEND.fields(), **damage}.items() if value is not None}
+    command = received(RequestCode.SEND_MESSAGE_V2, fields)
+    with pytest.raises(ResponseError, match="SendMessageRequestV2"):
+        command.parsed(SendMessageRequestV2)
+
+
+def test_numbers_among_the_fields_are_taken() -> None:
+    text = encode_header(Command(RequestCode.SEND_MESSAGE_V2, SEND.fields())).replace(b'"e":"1"', b'"e":1')
+    command = decode_header(JSON, text)
+    assert command.parsed(SendMessageRequestV2) == SEND
+    assert command.fields["e"] == "1"
+
+
+def test_what_is_not_json_is_refused() -> None:
+    with pytest.raises(ProtocolError):
+        decode_header(JSON, b'{"code":310,"extFields":{"a":')
