@@ -52,7 +52,7 @@ class OffsetsHandler:
 
     def update(self, connection: Connection, request: Command) -> Command:
         """Commit. A request that wants an answer is somebody's decision; a one-way one may be late news."""
-        h = UpdateConsumerOffsetRequest.parse(request.fields)
+        h = request.parsed(UpdateConsumerOffsetRequest)
         check_group(h.consumer_group)
         check_topic(h.topic)
         if h.commit_offset < 0 or not 0 <= h.queue_id < _MOST_QUEUES:

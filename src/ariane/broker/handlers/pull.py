@@ -50,13 +50,13 @@ class PullHandler:
 
     def pull(self, connection: Connection, request: Command) -> Command | None:
         """Answer with messages, park the pull, or say why not."""
-        header = PullMessageRequest.parse(request.fields)
+        header = request.parsed(PullMessageRequest)
         return self._pull(connection, request, header, may_wait=True)
 
     def resume(self, parked: Parked) -> None:
         """Answer a pull that waited, whatever there is now."""
         connection, request = parked.connection, parked.request
-        header = PullMessageRequest.parse(request.fields)
+        header = request.parsed(PullMessageRequest)
         try:
             response = self._pull(connection, request, header, may_wait=False)
         except ResponseError as error:  # what it pulls from has changed meanwhile
