@@ -8,6 +8,8 @@ from typing import Protocol
 from ariane.broker.acknowledge import Acknowledge
 from ariane.broker.clients import ClientTable
 from ariane.broker.config import BrokerOptions
+from ariane.broker.expressions import Expressions, new_filters
+from ariane.broker.flow import FlowControl
 from ariane.broker.groups import GroupTable
 from ariane.broker.handlers import all_handlers
 from ariane.broker.kinds import MessageKinds
@@ -78,15 +80,17 @@ class Broker:
         self.acknowledge = Acknowledge(self.store, sync_flush=options.flush_disk_type == "SYNC_FLUSH")
         self.stats = BrokerStats(options.broker_cluster_name, detailed=options.enable_detail_stat)
         self.totals = StoreStats(self.env.clock.now_ms())
+        self.filters = new_filters(self)
         self.persistence = Persistence(self)
         self.registration = Registration(self)
         self.notices = MemberNotices(self)
         self.rewriters: list[Rewriter] = []
         self.on_options: list[Listener] = []
+        self.flow = FlowControl(self)
         self.parts: list[Part] = []
         self.client = Client(clock=self.env.clock, tls=_client_tls(options, self.env.files), name="broker-out")
         self.kinds = MessageKinds(self)
-        self.parts.append(self.kinds)
+        self.parts += [self.kinds, Expressions(self)]
         self.handlers: dict[int, Handler] = all_handlers(self)
         self._hooks = hooks
         self._server = self._new_server(self.handlers)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ariane.broker.filter import FilterSyntaxError, MatchAll, Sql92Filter, TagFilter, is_tag_type
+from ariane.broker.filter import FilterSyntaxError, MatchAll, RetryFilter, Sql92Filter, TagFilter, is_tag_type
 from ariane.broker.filter import MessageFilter as PropertyFilter
 from ariane.broker.send_target import FAQ
 from ariane.errors import ResponseError
+from ariane.message import RETRY_PREFIX
 from ariane.protocol.bodies import ALL_TAGS, SubscriptionData, SubscriptionGroupConfig
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.headers import PullMessageRequest
@@ -51,7 +52,7 @@ class Subscriptions:
             raise ResponseError(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist{FAQ}")
         if subscription.sub_version < header.sub_version:
             raise ResponseError(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
-        return self._of_subscription(subscription)
+        return self._of_subscription(group.name, subscription, header.sub_version)
 
     def filter_in(self, header: PullMessageRequest) -> MessageFilter | None:
         """The filter of a pull that brings its subscription along."""
@@ -61,22 +62,33 @@ class Subscriptions:
             remark = "parse the consumer's subscription failed"
             raise ResponseError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark) from None
 
-    def _of_subscription(self, subscription: SubscriptionData) -> MessageFilter | None:
+    def _of_subscription(self, group: str, subscription: SubscriptionData, version: int) -> MessageFilter | None:
         if subscription.class_filter_mode:
             return None
-        try:
-            return self._build(subscription.sub_string, subscription.expression_type)
-        except FilterSyntaxError:
+        if not is_tag_type(subscription.expression_type):
+            self._check_filter_data(group, subscription, version)
+        filter = self._build(subscription.sub_string, subscription.expression_type)
+        if self._broker.options.filter_support_retry and subscription.topic.startswith(RETRY_PREFIX):
+            return StoredPropertiesFilter(RetryFilter(MatchAll(), group, self._broker.filters))
+        return filter
+
+    def _check_filter_data(self, group: str, subscription: SubscriptionData, version: int) -> None:
+        """What the heartbeats said of an expression must be there, must compile, and must be what the puller knows."""
+        data = self._broker.filters.get(subscription.topic, group)
+        if data is None:
             remark = "The broker's consumer filter data is not exist!Your expression may be wrong!"
-            raise ResponseError(ResponseCode.FILTER_DATA_NOT_EXIST, remark) from None
+            raise ResponseError(ResponseCode.FILTER_DATA_NOT_EXIST, remark)
+        if data.client_version < version:
+            remark = "the consumer's consumer filter data not latest"
+            raise ResponseError(ResponseCode.FILTER_DATA_NOT_LATEST, remark)
 
     def _build(self, expression: str | None, kind: str | None) -> MessageFilter | None:
-        key = (expression, kind)
-        if key in self._built:
-            return self._built[key]
         if not is_tag_type(kind) and not self._broker.options.enable_property_filter:
             remark = f"The broker does not support consumer to filter message by {kind}"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+        key = (expression, kind)
+        if key in self._built:
+            return self._built[key]
         if len(self._built) >= _MOST_KEPT:
             self._built.clear()
         built = self._built[key] = compile_filter(expression, kind)

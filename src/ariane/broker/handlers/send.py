@@ -35,6 +35,7 @@ class SendHandler:
         self._store = broker.store
         self._acknowledge = broker.acknowledge
         self._stats = broker.stats
+        self._flow = broker.flow
         self._targets = SendTargets(broker)
         self._random = broker.env.random
         self._take_options()
@@ -48,13 +49,14 @@ class SendHandler:
 
     def send(self, connection: Connection, request: Command) -> Command | None:
         """SEND_MESSAGE: field names in full."""
-        return self._send(connection, request, SendMessageRequest.parse(request.fields))
+        return self._send(connection, request, request.parsed(SendMessageRequest))
 
     def send_v2(self, connection: Connection, request: Command) -> Command | None:
         """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: field names of one letter."""
-        return self._send(connection, request, SendMessageRequestV2.parse(request.fields))
+        return self._send(connection, request, request.parsed(SendMessageRequestV2))
 
     def _send(self, connection: Connection, request: Command, header: SendMessageRequest) -> Command | None:
+        began = 0.0 if request.flag & ONEWAY else self._flow.check(connection)
         if self._opens_at:
             self._check_open()
         target = self._targets.get(header.topic) or self._targets.check(header)
@@ -86,6 +88,8 @@ class SendHandler:
         result = self._store.append(unit)
         if result.status is not PutStatus.OK:
             raise failure(self._broker, result.status)
+        if began:
+            self._flow.put_done(began)
         self._stats.put(header.topic, queue_id, 1, result.size)
         return self._answer(connection, request, result, queue_id, text, None)
 
@@ -154,7 +158,10 @@ class SendHandler:
         return None
 
     def _when_kept(self, connection: Connection, request: Command, response: Command) -> Done:
+        self._flow.waiting += 1
+
         def kept(status: PutStatus) -> None:
+            self._flow.waiting -= 1
             response.code = response_code(status)
             if not is_kept(status):
                 response.remark = failure(self._broker, status).remark
