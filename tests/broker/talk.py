@@ -153,6 +153,16 @@ class Talk:
         return await self.ask(RequestCode.HEART_BEAT, None, body)
 
 
+async def settled(ready: Callable[[], object]) -> None:
+    """Let the event loop run until something is so; fails when that does not happen."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(PATIENCE):
+        while not ready():
+            turn: asyncio.Future[None] = loop.create_future()
+            loop.call_soon(turn.set_result, None)
+            await turn
+
+
 def send_fields(topic: str, *, v2: bool = True, **header: Any) -> dict[str, str]:
     values: dict[str, Any] = {
         "producer_group": "producers",
