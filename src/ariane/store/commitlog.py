@@ -109,11 +109,19 @@ class CommitLog:
 
     # -- reading --------------------------------------------------------------------------------------------------
 
-    def view(self, at: int, size: int) -> memoryview | None:
-        if at < self.min_offset or at + size > self.end or size <= 0 or self.min_offset < 0:
+    def span(self, at: int) -> tuple[int, int, memoryview] | None:
+        low = self.min_offset
+        if low < 0 or at < low or at >= self.end:
             return None
-        index = (at - self.min_offset) // self.file_size
-        file = self.files[index]
+        file = self.files[(at - low) // self.file_size]
+        end = file.base + self.file_size
+        return file.base, self.end if self.end < end else end, file.memory
+
+    def view(self, at: int, size: int) -> memoryview | None:
+        low = self.min_offset
+        if low < 0 or at < low or at + size > self.end or size <= 0:
+            return None
+        file = self.files[(at - low) // self.file_size]
         start = at - file.base
         if start + size > self.file_size:
             return None

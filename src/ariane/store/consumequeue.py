@@ -39,12 +39,14 @@ class ConsumeQueue:
         "tail",
         "tail_first",
         "topic",
+        "topic_field",
         "written",
     )
 
     def __init__(self, topic: str, queue_id: int, folder: Path, file_entries: int, reader: OpenFiles) -> None:
         self.topic = topic
         self.bytes_topic = topic.encode()
+        self.topic_field = bytes((len(self.bytes_topic),)) + self.bytes_topic  # as in a unit
         self.queue_id = queue_id
         self.folder = folder
         self.file_entries = file_entries

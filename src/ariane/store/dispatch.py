@@ -10,12 +10,11 @@ from typing import Final
 
 from ariane.message import SCHEDULE_TOPIC
 from ariane.protocol.java import string_hash
-from ariane.protocol.properties import find_property
 from ariane.protocol.units import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from ariane.store.index import Index
 from ariane.store.log import Log
 from ariane.store.queues import QueueTable
-from ariane.store.scan import Dispatched, Record, read_record
+from ariane.store.scan import Dispatched, Record, read_record, value_of
 
 log = logging.getLogger("ariane.store")
 
@@ -106,30 +105,32 @@ class Dispatcher:
         """Put messages into their queues and the index. May be repeated after a failure: what is there is not added."""
         dirty = self._table.dirty
         for message in batch:
-            message.tags_code = self._tags_code(message)
+            queue = message.queue
+            tags = value_of(message.properties, b"TAGS\x01")
+            code = 0 if tags is None else self._codes.get(tags) or self._code_of(tags)
+            if queue.bytes_topic == _SCHEDULE:
+                code = self._delivery_time(message, code)
+            message.tags_code = code
             transaction = message.sys_flag & _TRANSACTION
-            if transaction != TRANSACTION_PREPARED and transaction != TRANSACTION_ROLLBACK:
-                queue = message.queue
-                if queue.put(message.physical_offset, message.size, message.tags_code, message.queue_offset):
-                    dirty[queue] = None
+            if transaction in (TRANSACTION_PREPARED, _TRANSACTION):
+                continue
+            if queue.put(message.physical_offset, message.size, code, message.queue_offset):
+                dirty[queue] = None
         if self._index is not None:
             self._index.add(batch)
         if batch:
             self.last_store_time = batch[-1].store_time
 
-    def _tags_code(self, message: Dispatched) -> int:
-        if message.queue.bytes_topic == _SCHEDULE:
-            level = find_property(message.properties, b"DELAY")
-            if level is not None and level.isdigit() and int(level) > 0:
-                return message.store_time + self.delay_ms(int(level))
-        tags = find_property(message.properties, b"TAGS")
-        return self.code_of(tags) if tags else 0
+    def _delivery_time(self, message: Dispatched, code: int) -> int:
+        """A delayed message has the time of its delivery where others have the hash of their tag."""
+        level = value_of(message.properties, b"DELAY\x01")
+        if level is not None and level.isdigit() and int(level) > 0:
+            return message.store_time + self.delay_ms(int(level))
+        return code
 
-    def code_of(self, tags: bytes) -> int:
+    def _code_of(self, tags: bytes) -> int:
         """The hash of a tag. Tags repeat, so they are remembered."""
-        code = self._codes.get(tags)
-        if code is None:
-            if len(self._codes) >= _MAX_TAGS:
-                self._codes.clear()
-            code = self._codes[tags] = string_hash(tags.decode(errors="replace"))
+        if len(self._codes) >= _MAX_TAGS:
+            self._codes.clear()
+        code = self._codes[tags] = string_hash(tags.decode(errors="replace"))
         return code

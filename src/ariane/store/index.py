@@ -7,34 +7,54 @@ from typing import Final
 
 from ariane.env import Clock, Files
 from ariane.protocol.java import string_hash
-from ariane.protocol.properties import find_property
 from ariane.protocol.units import TRANSACTION_ROLLBACK
 from ariane.store.indexfile import IndexFile
-from ariane.store.scan import Dispatched
+from ariane.store.scan import Dispatched, value_of
 
 log = logging.getLogger("ariane.store")
 
 _MASK: Final = 0xFFFFFFFF
-_POWERS: Final = [pow(31, n, 1 << 32) for n in range(512)]
+_SIGN: Final = 0x80000000
+_SHARED: Final = 20  # the ids that one client gives begin with the same characters: address, process, class loader
+_POWER: Final = pow(31, _SHARED, 1 << 32)
+_MAX_STARTS: Final = 10_000
+_starts: dict[bytes, int] = {}
 
 
 def key_hash(text: str) -> int:
     """The hash of `topic#key` as the index files have it: Java's, made positive."""
-    return positive(string_hash(text))
+    return _positive(string_hash(text) & _MASK)
 
 
-def positive(value: int) -> int:
-    value = abs(value)
-    return 0 if value == 0x80000000 else value
+def _positive(value: int) -> int:
+    """Java's Math.abs of an int given as its 32 bits; the one number that has no positive counts as 0."""
+    if value < _SIGN:
+        return value
+    return 0 if value == _SIGN else (1 << 32) - value
 
 
 def joined_hash(head: int, key: bytes) -> int:
     """The index hash of a text whose first part has the Java hash `head` and whose second part is `key`."""
-    text = key.decode(errors="replace")
-    units = len(text) if text.isascii() else len(text.encode("utf-16-be")) // 2
-    power = _POWERS[units] if units < 512 else pow(31, units, 1 << 32)
-    value = (head * power + string_hash(text)) & _MASK
-    return positive(value - (1 << 32) if value & 0x80000000 else value)
+    if not key.isascii():
+        text = key.decode(errors="replace")
+        units = len(text.encode("utf-16-be", "surrogatepass")) // 2
+        return _positive((head * pow(31, units, 1 << 32) + string_hash(text)) & _MASK)
+    value = head
+    if len(key) > _SHARED:
+        start = key[:_SHARED]
+        known = _starts.get(start)
+        value = (head * _POWER + (_remember(start) if known is None else known)) & _MASK
+        key = key[_SHARED:]
+    for byte in key:
+        value = value * 31 + byte & _MASK
+    return _positive(value & _MASK)
+
+
+def _remember(start: bytes) -> int:
+    if len(_starts) >= _MAX_STARTS:
+        _starts.clear()
+    value = _starts[start] = string_hash(start.decode("ascii"))
+    return value
 
 
 class Index:
@@ -51,22 +71,25 @@ class Index:
 
     def add(self, batch: list[Dispatched]) -> None:
         """Index the keys of messages; what the newest file has already is left out."""
+        file = self.files[-1] if self.files else None
         for message in batch:
             hashes = hashes_of(message)
-            if hashes and not self._has(message.physical_offset):
-                self._put(hashes, message.physical_offset, message.store_time)
-        if self.files:
-            self.files[-1].write_header()
+            if not hashes:
+                continue
+            physical = message.physical_offset
+            if file is None or physical <= file.end_offset or file.count + len(hashes) > file.room:
+                file = self._put_with_care(hashes, physical, message.store_time)
+                continue
+            for value in hashes:
+                file.put(value, physical, message.store_time)
+        if file is not None:
+            file.write_header()
 
-    def _has(self, physical: int) -> bool:
-        if not self.files:
-            return False
-        newest = self.files[-1]
-        return physical <= newest.end_offset and (newest.count > 1 or newest.end_offset > 0)
-
-    def _put(self, hashes: list[int], physical: int, store_time: int) -> None:
+    def _put_with_care(self, hashes: list[int], physical: int, store_time: int) -> IndexFile:
         """All keys of a message or, when the disk is full, none: room for the last is made before the first is put."""
         file = self.files[-1] if self.files else self._next_file(None)
+        if physical <= file.end_offset and (file.count > 1 or file.end_offset > 0):
+            return file
         spare = file if file.count + len(hashes) <= file.entries else self._next_file(file)
         file.make_room(len(hashes))
         for value in hashes:
@@ -74,6 +97,7 @@ class Index:
                 file.write_header()
                 file = spare
             file.put(value, physical, store_time)
+        return spare
 
     def _next_file(self, previous: IndexFile | None) -> IndexFile:
         if previous is not None:
@@ -126,15 +150,15 @@ class Index:
 
 def hashes_of(message: Dispatched) -> list[int]:
     """The hashes under which a message is found: its unique key and each word of its keys."""
-    if message.sys_flag & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK:
-        return []
-    head = message.queue.key_hash
     hashes: list[int] = []
-    unique = find_property(message.properties, b"UNIQ_KEY")
-    if unique:
+    if message.sys_flag & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK:
+        return hashes
+    head = message.queue.key_hash
+    unique = value_of(message.properties, b"UNIQ_KEY\x01")
+    if unique is not None:
         hashes.append(joined_hash(head, unique))
-    keys = find_property(message.properties, b"KEYS")
-    if keys:
+    keys = value_of(message.properties, b"KEYS\x01")
+    if keys is not None:
         for key in keys.split(b" "):
             if key:
                 hashes.append(joined_hash(head, key))

@@ -31,6 +31,7 @@ class IndexFile:
         "_allocated",
         "_end",
         "_files",
+        "_memory",
         "begin_offset",
         "begin_time",
         "count",
@@ -40,6 +41,7 @@ class IndexFile:
         "entries_at",
         "file",
         "path",
+        "room",
         "slots",
         "slots_used",
     )
@@ -52,10 +54,12 @@ class IndexFile:
         self._end = self.entries_at + entries * INDEX_ENTRY_SIZE
         self._files = files
         self._allocated = 0
+        self.room = 0  # entries that have blocks on the disk
         self.file: MappedFile = files.map(path, self._end, allocate=False)
         header: tuple[int, int, int, int, int, int] = HEADER.unpack(self.file.read(0, HEADER_SIZE))
         self.begin_time, self.end_time, self.begin_offset, self.end_offset, self.slots_used, self.count = header
         self.count = max(self.count, 1)
+        self._memory = self.file.view(0, self._end)
 
     @property
     def full(self) -> bool:
@@ -69,21 +73,25 @@ class IndexFile:
             start = self._allocated
             self._files.allocate(self.path, start, until - start)
             self._allocated = until
+            self.room = (until - self.entries_at) // INDEX_ENTRY_SIZE
 
     def put(self, key_hash: int, offset: int, store_time: int) -> None:
         """Add an entry; there must be room for it."""
         number = self.count
+        memory = self._memory
         slot_at = HEADER_SIZE + key_hash % self.slots * SLOT_SIZE
-        older: int = SLOT.unpack(self.file.read(slot_at, SLOT_SIZE))[0]
+        older: int = SLOT.unpack_from(memory, slot_at)[0]
         if older <= 0 or older > number:
             older = 0
         if number <= 1:
             self.begin_offset = offset
             self.begin_time = store_time
         seconds = (store_time - self.begin_time) // 1000
-        seconds = 0 if seconds < 0 else min(seconds, _MAX_SECONDS)
-        self.file.write(self.entries_at + number * INDEX_ENTRY_SIZE, INDEX_ENTRY.pack(key_hash, offset, seconds, older))
-        self.file.write(slot_at, SLOT.pack(number))
+        if seconds < 0 or seconds > _MAX_SECONDS:
+            seconds = 0 if seconds < 0 else _MAX_SECONDS
+        entry_at = self.entries_at + number * INDEX_ENTRY_SIZE
+        INDEX_ENTRY.pack_into(memory, entry_at, key_hash, offset, seconds, older)
+        SLOT.pack_into(memory, slot_at, number)
         if older == 0:
             self.slots_used += 1
         self.count = number + 1
@@ -111,7 +119,7 @@ class IndexFile:
     def select(self, key_hash: int, most: int, begin: int, end: int) -> list[int]:
         """Up to `most` commitlog offsets of a hash between two times, newest first."""
         offsets: list[int] = []
-        number: int = SLOT.unpack(self.file.read(HEADER_SIZE + key_hash % self.slots * SLOT_SIZE, SLOT_SIZE))[0]
+        number: int = SLOT.unpack_from(self._memory, HEADER_SIZE + key_hash % self.slots * SLOT_SIZE)[0]
         while 0 < number < self.count and len(offsets) < most:
             found, offset, seconds, older = self.entry(number)
             time = self.begin_time + seconds * 1000
@@ -154,5 +162,5 @@ class IndexFile:
         self.write_header()
 
     def close(self) -> None:
-        self.write_header()
+        self._memory.release()
         self.file.close()

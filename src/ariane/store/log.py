@@ -22,6 +22,10 @@ class Log(Protocol):
         """Write at the place that `reserve` gave."""
         ...
 
+    def span(self, at: int) -> tuple[int, int, memoryview] | None:
+        """The readable bytes around `at` that lie together: their first offset, their end, and the bytes."""
+        ...
+
     def view(self, at: int, size: int) -> memoryview | None:
         """Readable bytes without a copy; None when they are not (or no longer) there."""
         ...

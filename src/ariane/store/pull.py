@@ -9,6 +9,7 @@ from ariane.store.options import StoreOptions
 from ariane.store.results import GetResult, GetStatus, MessageFilter
 from ariane.store.scan import properties_of
 
+_NOTHING: Final = memoryview(b"")
 _FILTER_BUDGET: Final = 16_000 // ENTRY_SIZE  # entries that one pull looks at when a filter lets few through
 
 
@@ -57,56 +58,55 @@ class Puller:
         self, result: GetResult, entries: bytes, most: int, wanted: MessageFilter | None, most_bytes: int
     ) -> None:
         """Take messages until a limit is reached. The first one is taken whatever its size."""
-        end = self._log.end
-        in_memory = end - self._memory  # messages before this count as being on the disk
+        slices = result.slices
+        in_memory = self._log.end - self._memory  # messages before this count as being on the disk
+        low = high = -1  # the part of the log that `memory` shows
+        memory = _NOTHING
         skip_until = -1  # a message is gone: so are all others of its file
-        run_start = run_end = -1  # neighbours in the log go into one slice
-        physical = count = size_so_far = looked_at = 0
+        start = end = 0  # neighbours in the log go into one slice
+        physical = count = total = looked_at = 0
         for physical, size, code in ENTRY.iter_unpack(entries):
-            if physical >= skip_until and size != BLANK_SIZE:
-                if count and self._full(count, size_so_far + size, most, physical < in_memory, most_bytes):
-                    break
-                if wanted is None or (wanted.matches_code(code) and self._matches(wanted, physical, size)):
-                    if physical == run_end:
-                        if self._log.view(physical, size) is None:
-                            break
-                        run_end += size
-                    else:
-                        self._emit(result, run_start, run_end)
-                        if self._log.view(physical, size) is None:
-                            run_start = run_end = -1
-                            skip_until = self._gone(result, physical, count)
-                            looked_at += 1
-                            continue
-                        run_start = physical
-                        run_end = physical + size
-                    count += 1
-                    size_so_far += size
+            if count and self._is_full(count, total + size, most, most_bytes, physical < in_memory):
+                break
             looked_at += 1
-        self._emit(result, run_start, run_end)
-        self._finish(result, count, size_so_far, looked_at, end - physical)
+            if physical < skip_until or size == BLANK_SIZE or (wanted is not None and not wanted.matches_code(code)):
+                continue
+            if physical < low or physical + size > high:
+                if end > start:
+                    slices.append(memory[start - low : end - low])
+                    start = end = 0
+                span = self._log.span(physical)
+                if span is None or physical + size > span[1]:
+                    skip_until = self._gone(result, physical)
+                    continue
+                low, high, memory = span
+            if wanted is not None and not self._matches(wanted, memory, physical - low, size):
+                continue
+            if physical != end:
+                if end > start:
+                    slices.append(memory[start - low : end - low])
+                start = physical
+            end = physical + size
+            count += 1
+            total += size
+        if end > start:
+            slices.append(memory[start - low : end - low])
+        self._finish(result, count, total, looked_at, self._log.end - physical)
 
-    def _full(self, count: int, size: int, most: int, on_disk: bool, most_bytes: int) -> bool:
-        if count >= most or size > most_bytes:
+    def _is_full(self, count: int, total: int, most: int, most_bytes: int, on_disk: bool) -> bool:
+        if count >= most or total > most_bytes:
             return True
         if on_disk:
-            return size > self._disk_bytes or count >= self._disk_count
-        return size > self._memory_bytes or count >= self._memory_count
+            return total > self._disk_bytes or count >= self._disk_count
+        return total > self._memory_bytes or count >= self._memory_count
 
-    def _matches(self, wanted: MessageFilter, physical: int, size: int) -> bool:
-        unit = self._log.view(physical, size)
-        return unit is None or wanted.matches_message(properties_of(unit))
+    @staticmethod
+    def _matches(wanted: MessageFilter, memory: memoryview, at: int, size: int) -> bool:
+        return wanted.matches_message(properties_of(memory[at : at + size]))
 
-    def _gone(self, result: GetResult, physical: int, count: int) -> int:
-        if count == 0:
-            result.status = GetStatus.MESSAGE_WAS_REMOVING
+    def _gone(self, result: GetResult, physical: int) -> int:
+        result.status = GetStatus.MESSAGE_WAS_REMOVING
         return self._log.roll(physical)
-
-    def _emit(self, result: GetResult, start: int, end: int) -> None:
-        if start >= 0:
-            view = self._log.view(start, end - start)
-            if view is not None:
-                result.slices.append(view)
 
     def _finish(self, result: GetResult, count: int, size: int, looked_at: int, behind: int) -> None:
         result.count = count

@@ -20,6 +20,7 @@ _I64 = Struct(">q")
 _I32 = Struct(">i")
 _I16 = Struct(">h")
 _SIZE_MAGIC = Struct(">iI")
+_SECTOR: Final = 512  # what a disk writes as a whole
 
 UNIT: Final = 1
 END_OF_FILE: Final = 0
@@ -118,6 +119,18 @@ class Record:
         )
 
 
+def value_of(properties: bytes, name: bytes) -> bytes | None:
+    """The value of a property, whose name is given with the separator behind it; None when it is missing or empty."""
+    at = properties.find(name)
+    while at > 0 and properties[at - 1] != 2:
+        at = properties.find(name, at + 1)
+    if at < 0:
+        return None
+    at += len(name)
+    end = properties.find(b"\x02", at)
+    return (properties[at:end] if end >= 0 else properties[at:]) or None
+
+
 def kind_at(memory: memoryview, at: int) -> int:
     """What begins at `at`: UNIT, END_OF_FILE (a blank record, or no room for one) or NOTHING."""
     if at + 8 > len(memory):
@@ -154,18 +167,33 @@ def read_record(memory: memoryview, at: int, physical: int, check_crc: bool) -> 
         return None
     if topic_end + 2 + _I16.unpack_from(memory, topic_end)[0] != at + size:
         return None
-    if check_crc and body_length and crc32(memory[body_at : body_at + body_length]) & 0x7FFFFFFF != crc:
-        return None
+    topic = bytes(memory[topic_at:topic_end])
+    properties = bytes(memory[topic_end + 2 : at + size])
+    if check_crc:
+        if body_length and crc32(memory[body_at : body_at + body_length]) & 0x7FFFFFFF != crc:
+            return None
+        if 0 in topic or _is_torn(properties, topic_end + 2):
+            return None
     return Record(
-        bytes(memory[topic_at:topic_end]),
+        topic,
         queue_id,
         queue_offset,
         physical,
         size,
         store_time,
         sys_flag,
-        bytes(memory[topic_end + 2 : at + size]),
+        properties,
     )
+
+
+def _is_torn(properties: bytes, start: int) -> bool:
+    """Whether a sector of the properties, which no checksum covers, never reached the disk: it is all zero.
+
+    `start` is their place in the file. No text looks like that: the last byte of a property string is a separator.
+    """
+    if 0 not in properties:
+        return False
+    return any(not any(properties[at : at + _SECTOR]) for at in range(-start % _SECTOR, len(properties), _SECTOR))
 
 
 def store_time_of(unit: memoryview) -> int:
