@@ -37,9 +37,9 @@ async def test_messages_come_with_the_offsets_around_them(talk: Talk) -> None:
     ("offset", "code", "remark", "next_offset"),
     [
         (5, ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", 5),
-        (6, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", 0),
+        (6, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", 5),
         (-1, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", 0),
-        (1 << 60, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", 0),
+        (1 << 60, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", 5),
     ],
 )
 async def test_a_pull_beside_the_queue_is_sent_where_the_messages_are(
@@ -65,6 +65,12 @@ async def test_a_moved_offset_is_noted_for_operators(talk: Talk) -> None:
     [event] = await talk.units("OFFSET_MOVED_EVENT")
     assert b'"consumerGroup":"consumers"' in event.body
     assert b'"offsetRequest":99' in event.body
+
+
+@pytest.mark.parametrize("wanted", [0, -5, 1])
+async def test_one_message_is_never_too_much(talk: Talk, wanted: int) -> None:
+    await filled(talk)
+    assert len(await talk.units("orders", max_msg_nums=wanted)) == 1
 
 
 async def test_unknown_topics_queues_and_groups_are_refused(talk_to: Starter) -> None:

@@ -78,7 +78,8 @@ class PullHandler:
         if moved is not None and moved != header.queue_offset:
             return self._send_elsewhere(request, header, moved)
         offsets.reading(key, header.queue_id, connection)
-        result = self._store.get(topic.topic_name, header.queue_id, header.queue_offset, header.max_msg_nums, filter)
+        most = max(header.max_msg_nums, 1)  # as in Apache's broker the first message is never too much
+        result = self._store.get(topic.topic_name, header.queue_id, header.queue_offset, most, filter)
         response = self._answer(connection, request, header, group, result, filter, may_wait)
         if may_wait and header.sys_flag & COMMIT and self._broker.options.broker_role != "SLAVE":
             offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
