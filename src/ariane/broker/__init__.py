@@ -2,3 +2,8 @@
 
 Each concern is a module of its own; nothing here imports the client or the name server.
 """
+
+from ariane.broker.config import BrokerOptions
+from ariane.broker.server import Broker
+
+__all__ = ["Broker", "BrokerOptions"]
