@@ -1,0 +1,129 @@
+"""Topics read as streams."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ariane.client.sync import Admin
+from ariane.message import MessageQueue
+from ariane.spark.progress import queue_lag
+from tests.cluster import running_cluster
+from tests.peers import unique
+from tests.spark.clusters import Target, await_that, numbered
+from tests.spark.conftest import RecordedStore
+
+FOUR = "queueId int, queueOffset bigint, keys string, body string"
+
+
+def stream(spark: Any, target: Target, topic: str, **options: Any) -> Any:
+    reader = spark.readStream.format("rocketmq").schema(FOUR).option("nameServer", target.namesrv)
+    return reader.option("topic", topic).options(**options).load()
+
+
+def available(frame: Any, table: Path) -> Any:
+    """Run to the present into a Parquet table; the finished query."""
+    query = (
+        frame.writeStream.format("parquet")
+        .option("checkpointLocation", f"{table}-checkpoint")
+        .trigger(availableNow=True)
+        .start(str(table))
+    )
+    query.awaitTermination()
+    return query
+
+
+def numbers(spark: Any, table: Path) -> Counter[int]:
+    return Counter(int(row.keys[1:]) for row in spark.read.parquet(str(table)).select("keys").collect())
+
+
+def once(count: int) -> Counter[int]:
+    return Counter(range(count))
+
+
+@contextmanager
+def running(frame: Any, name: str, **options: Any) -> Iterator[Any]:
+    """A query that collects into memory until the end of the block."""
+    query = frame.writeStream.format("memory").queryName(name).options(**options).start()
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+def test_available_now_reads_all_in_limited_batches_and_goes_on_from_its_checkpoint(
+    spark: Any, target: Target, tmp_path: Path
+) -> None:
+    topic, table = target.topic(), tmp_path / "table"
+    messages = numbered(topic, 500)
+    target.send(topic, messages[:300])
+    frame = stream(spark, target, topic, startingOffsets="earliest", maxOffsetsPerTrigger=100)
+    query = available(frame, table)
+    assert numbers(spark, table) == once(300)
+    assert [p.numInputRows for p in query.recentProgress if p.numInputRows] == [100, 100, 100]
+    target.send(topic, messages[300:])
+    available(stream(spark, target, topic, startingOffsets="earliest"), table)
+    assert numbers(spark, table) == once(500)
+
+
+def test_a_stream_begins_with_the_latest_and_sees_what_comes_and_queues_that_are_added(
+    spark: Any, ours: Target
+) -> None:
+    topic, name = ours.topic(queues=2), unique("memory")
+    messages = numbered(topic, 300)
+    ours.send(topic, messages[:100], queue_ids=(0, 1))
+    frame = stream(spark, ours, topic, routeRefreshMs=100)
+    with running(frame, name) as query:
+        await_that("the first look", lambda: query.lastProgress)
+        ours.send(topic, messages[100:200], queue_ids=(0, 1))
+        await_that("new messages", lambda: spark.table(name).count() == 100)
+        ours.topic(queues=4, name=topic)
+        ours.send(topic, messages[200:], queue_ids=(2, 3))
+        await_that("messages of new queues", lambda: spark.table(name).count() == 200)
+        rows = spark.table(name).collect()
+    assert sorted(int(row.keys[1:]) for row in rows) == list(range(100, 300))
+    assert {row.queueId for row in rows} == {0, 1, 2, 3}
+
+
+def test_progress_is_shown_to_brokers_and_in_the_query(spark: Any, target: Target, tmp_path: Path) -> None:
+    topic, group = target.topic(queues=1), unique("group")
+    target.send(topic, numbered(topic, 30), queue_ids=(0,))
+    frame = stream(spark, target, topic, startingOffsets="earliest", group=group, maxOffsetsPerTrigger=10)
+    query = available(frame, tmp_path / "table")
+    with Admin(name_servers=target.namesrv) as admin:
+        (queue,) = admin.queues(topic)
+        assert admin.committed(group, queue) == 30
+    assert [queue_lag(progress) for progress in query.recentProgress if progress.numInputRows] == [
+        {MessageQueue(topic, queue.broker_name, 0): lag} for lag in (20, 10, 0)
+    ]
+
+
+def test_offsets_that_expired_are_an_error_or_skipped(spark: Any, tmp_path: Path) -> None:
+    store, table = RecordedStore("store-clean", tmp_path), tmp_path / "table"
+    with running_cluster(tmp_path) as cluster:
+
+        def start() -> None:
+            sizes = {"mappedFileSizeCommitLog": 262144, "mappedFileSizeConsumeQueue": 2000}
+            paths = {"storePathRootDir": store.path, "storePathCommitLog": store.path / "commitlog"}
+            cluster.start_broker("fix-broker", **sizes, **paths)
+
+        start()
+        target = Target(cluster.namesrv, "ours")
+        options = {"startingOffsets": "earliest", "routeRefreshMs": 100}
+        one = stream(spark, target, "FixBig", maxOffsetsPerTrigger=4, **options)
+        query = one.writeStream.format("parquet").option("checkpointLocation", f"{table}-checkpoint")
+        query = query.start(str(table))
+        await_that("a first batch", lambda: query.lastProgress and query.lastProgress.batchId >= 0)
+        query.stop()
+        before = spark.read.parquet(str(table)).count()
+        cluster.stop_broker("fix-broker")
+        min(store.path.joinpath("commitlog").iterdir()).unlink()
+        start()
+        with pytest.raises(Exception, match=r"topic FixBig.*failOnDataLoss=false"):
+            available(stream(spark, target, "FixBig", **options), table)
+        available(stream(spark, target, "FixBig", failOnDataLoss=False, **options), table)
+        kept = [m for m in store.messages if m["topic"] == "FixBig" and m["commitLogOffset"] >= 262144]
+        assert spark.read.parquet(str(table)).count() == before + len(kept)
