@@ -25,7 +25,7 @@ CLIENTS = {  # class: the file that has it, and its base
     "PullClient": ("pull_client.py", "Lifecycle"),
     "Admin": ("admin.py", "Lifecycle"),
 }
-HEAD = '''"""{what} for threads, derived from {module} by scripts/derive_sync.py: do not edit."""
+HEAD = '''"""{what} for threads, derived from {module} by scripts/derive_sync.py."""
 
 '''
 INIT = '''"""The clients for plain threads. Derived from the asyncio ones by scripts/derive_sync.py: do not edit."""
@@ -35,16 +35,21 @@ RENAMED = {
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",
-    "__anext__": "__next__",
 }
 SPECIAL = {
-    "__anext__": """
-        try:
-            return self._portal.run(self._client.__anext__())
-        except StopAsyncIteration:
-            raise StopIteration from None
+    "__aiter__": """
+        iterator = self._client.__aiter__()
+        while True:
+            try:
+                message = self._portal.next(iterator)
+            except StopAsyncIteration:
+                return
+            try:
+                yield message
+            except GeneratorExit:  # the loop broke off: the message comes again
+                self._portal.finish(iterator)
+                raise
 """,
-    "__aiter__": "\n        return self\n",
     "__aenter__": "\n        self._portal.run(self._client.__aenter__())\n        return self\n",
     "start": "\n        self._portal.run(self._client.start())\n        return self\n",
     "__repr__": "\n        return repr(self._client)\n",
@@ -154,6 +159,9 @@ class Deriver:
             self.used.add("Future")
             self.note_text(text)
             return text.replace("asyncio.Future", "Future"), True
+        if text.startswith("AsyncGenerator["):
+            self.sources["Iterator"] = "from collections.abc import Iterator"
+            text = text.replace("AsyncGenerator", "Iterator").replace(", None]", "]")
         self.note_text(text)
         return text, False
 

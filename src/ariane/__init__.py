@@ -5,12 +5,15 @@
 ...     producer.send(Message("orders", b"paid"))
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ariane.message import Message, MessageQueue, ReceivedMessage
 
 if TYPE_CHECKING:
+    from ariane.client.consumer.listener import ConsumeStatus, Delivery
+    from ariane.client.consumer.stats import ConsumerStats
     from ariane.client.options import (
         ClientOptions,
         Compression,
@@ -30,14 +33,18 @@ if TYPE_CHECKING:
         TransactionResult,
         TransactionState,
     )
-    from ariane.client.sync import Admin, Producer, PullClient, TransactionProducer
+    from ariane.client.sync import Admin, LitePullConsumer, Producer, PullClient, PushConsumer, TransactionProducer
 
 __all__ = [
     "Admin",
     "ClientOptions",
     "Compression",
     "ConsumeFrom",
+    "ConsumeStatus",
+    "ConsumerStats",
+    "Delivery",
     "LiteOptions",
+    "LitePullConsumer",
     "Message",
     "MessageQueue",
     "Model",
@@ -46,6 +53,7 @@ __all__ = [
     "PullClient",
     "PullResult",
     "PullStatus",
+    "PushConsumer",
     "PushOptions",
     "QueueChoice",
     "ReceivedMessage",
@@ -57,12 +65,16 @@ __all__ = [
     "TransactionState",
 ]
 
+logging.getLogger("ariane").addHandler(logging.NullHandler())  # quiet until somebody asks
+
 _OPTIONS = "ClientOptions Compression ConsumeFrom LiteOptions Model ProducerOptions PushOptions QueueChoice Sql"
 _RESULTS = "PullResult PullStatus SendResult SendStatus TransactionResult TransactionState"
-_CLIENTS = "Admin Producer PullClient TransactionProducer"
+_CLIENTS = "Admin LitePullConsumer PushConsumer Producer PullClient TransactionProducer"
 _HOMES = (
     dict.fromkeys(_OPTIONS.split(), "ariane.client.options")
     | dict.fromkeys(_RESULTS.split(), "ariane.client.results")
+    | dict.fromkeys(["ConsumeStatus", "Delivery"], "ariane.client.consumer.listener")
+    | {"ConsumerStats": "ariane.client.consumer.stats"}
     | dict.fromkeys(_CLIENTS.split(), "ariane.client.sync")
 )
 

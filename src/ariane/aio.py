@@ -1,8 +1,10 @@
 """The clients for asyncio; `ariane` has the same names for plain threads."""
 
 from ariane.client.admin import Admin
+from ariane.client.consumer.lite_pull import LitePullConsumer
+from ariane.client.consumer.push import PushConsumer
 from ariane.client.producer import Producer
 from ariane.client.pull_client import PullClient
 from ariane.client.transaction import TransactionProducer
 
-__all__ = ["Admin", "Producer", "PullClient", "TransactionProducer"]
+__all__ = ["Admin", "LitePullConsumer", "Producer", "PullClient", "PushConsumer", "TransactionProducer"]

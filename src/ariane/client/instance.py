@@ -19,11 +19,11 @@ from ariane.client.routes import MASTER, Routes
 from ariane.client.server_requests import ConsumerMember, ServerRequests
 from ariane.client.wire import Wire
 from ariane.env import Env
-from ariane.errors import ArianeError, ClientError, NotRunning
+from ariane.errors import AccessDenied, ArianeError, ClientError, NotRunning
 from ariane.protocol.bodies import HeartbeatData, ProducerData
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.headers import UnregisterClientRequest
-from ariane.remoting import Client, RpcHook
+from ariane.remoting import Client, Connection, RpcHook
 
 log = logging.getLogger("ariane.client")
 
@@ -64,6 +64,7 @@ class Instance:
             hooks=(*hooks, *signers),
             tls=None if options.tls is None else replace(options.tls),  # the copy has a context of its own
             connect_timeout=options.connect_timeout,
+            on_close=self._lost,
             name=f"client {self.client_id}",
         )
 
@@ -110,22 +111,32 @@ class Instance:
             [consumer.describe() for consumer in self.consumers.values()],
         )
 
-    async def send_heartbeats(self) -> None:
-        """Tell every broker in use who lives here; producers alone matter to masters only."""
+    async def send_heartbeats(self, *, complain: bool = False) -> None:
+        """Tell every broker in use who lives here; producers alone matter to masters only.
+
+        A broker that does not answer is told next time; with `complain` a denial is raised.
+        """
         if not self.producers and not self.consumers:
             return
         async with self._beating:
             targets = self._heartbeat_targets()
             body = self.heartbeat().encode()
             outcomes = await asyncio.gather(*(self._beat(address, body) for address in targets))
-            self._heard = {address for address, ok in zip(targets, outcomes, strict=True) if ok}
+            self._heard = {address for address, error in zip(targets, outcomes, strict=True) if error is None}
+        denied = next((error for error in outcomes if isinstance(error, AccessDenied)), None)
+        if complain and denied is not None:
+            raise denied
 
     async def greet(self, address: str) -> None:
         """Send a heartbeat to a broker that has had none from us: it must know a producer that may be asked back."""
         if address not in self._heard:
             async with self._beating:
-                if address not in self._heard and await self._beat(address, self.heartbeat().encode()):
+                if address not in self._heard and await self._beat(address, self.heartbeat().encode()) is None:
                     self._heard.add(address)
+
+    def _lost(self, connection: Connection) -> None:
+        """A broker may have restarted, and not know us any more."""
+        self._heard.discard(connection.address)
 
     def _heartbeat_targets(self) -> list[str]:
         return [
@@ -135,13 +146,16 @@ class Instance:
             if self.consumers or broker_id == MASTER
         ]
 
-    async def _beat(self, address: str, body: bytes) -> bool:
+    async def _beat(self, address: str, body: bytes) -> ArianeError | None:
         try:
             await self.wire.ask(address, RequestCode.HEART_BEAT, body=body)
+        except AccessDenied as error:
+            log.warning("%s", error)
+            return error
         except ArianeError as error:
             log.info("no heartbeat to %s: %s", address, error)
-            return False
-        return True
+            return error
+        return None
 
     async def leave(self, *, producer_group: str | None = None, consumer_group: str | None = None) -> None:
         """Tell the brokers that a group is gone from here."""

@@ -170,7 +170,7 @@ class ConsumerOptions(ClientOptions):
     poll_suspend: float = 15.0
     """How long a broker may hold a pull that finds nothing."""
     error_pause: float = 3.0
-    """Before pulling again after an error."""
+    """The longest pause before pulling again after errors."""
     max_cached_messages: int = 1000
     max_cached_bytes: int = 100 * MEBIBYTE
     max_span: int = 2000

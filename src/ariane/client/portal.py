@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from typing import Any, ClassVar, TypeVar
@@ -102,6 +102,22 @@ class Portal:
             return await work()
 
         return self.start(followed())
+
+    def next(self, iterator: AsyncIterator[T]) -> T:
+        """The next item of an iterator that lives in the loop; StopAsyncIteration at its end."""
+
+        async def step() -> T:
+            return await anext(iterator)
+
+        return self.run(step())
+
+    def finish(self, iterator: AsyncGenerator[T, None]) -> None:
+        """Break an iteration off."""
+
+        async def close() -> None:
+            await iterator.aclose()
+
+        self.run(close())
 
     def _context(self) -> Context:
         """Each thread takes its own turns among queues."""

@@ -9,6 +9,7 @@ EndTransaction  time, region, group, topic, id, tags, keys, broker, type, transa
 
 import asyncio
 import logging
+from collections import deque
 from itertools import count
 from uuid import uuid4
 
@@ -52,9 +53,7 @@ class Tracer:
         self._sender = Sender(instance, f"_INNER_TRACE_PRODUCER-{next(_numbers)}", own)
         self._packer = Packer(own, instance.ids)
         self._limit = own.send_timeout
-        self._records: list[str] = []
-        self._keys: dict[str, None] = {}
-        self._size = 0
+        self._records: deque[tuple[str, str, str | None]] = deque()  # filled by listeners' threads too
         self._flusher: asyncio.Task[None] | None = None
 
     @classmethod
@@ -83,12 +82,12 @@ class Tracer:
         assert isinstance(began, int)
         properties = message.properties
         self._record(
+            result.message_id, properties.get(KEYS),
             "Pub", began, result.region or DEFAULT_REGION, context.group, message.topic, result.message_id,
             properties.get(TAGS), properties.get(KEYS), context.broker_address, len(message.body),
             self._clock.now_ms() - began, _type_of(properties), result.offset_id,
             result.status is SendStatus.SEND_OK, context.client_address,
         )  # fmt: skip
-        self._note_keys(result.message_id, properties.get(KEYS))
 
     def before_consume(self, context: ConsumeContext) -> None:
         """Record that messages reach a listener."""
@@ -97,10 +96,10 @@ class Tracer:
         for message in _traced(context.messages):
             region = message.properties.get(MSG_REGION) or DEFAULT_REGION
             self._record(
+                message.message_id, message.properties.get(KEYS),
                 "SubBefore", now, region, context.group, request, message.message_id,
                 message.reconsume_times, message.properties.get(KEYS),
             )  # fmt: skip
-            self._note_keys(message.message_id, message.properties.get(KEYS))
 
     def after_consume(self, context: ConsumeContext) -> None:
         """Record what the listener said."""
@@ -110,41 +109,43 @@ class Tracer:
         cost = (now - began) // max(1, len(context.messages))
         for message in _traced(context.messages):
             self._record(
+                message.message_id, message.properties.get(KEYS),
                 "SubAfter", request, message.message_id, cost, context.success, message.properties.get(KEYS),
                 OUTCOMES.get(context.returned, 0), now, context.group,
             )  # fmt: skip
-            self._note_keys(message.message_id, message.properties.get(KEYS))
 
     def end_transaction(self, context: EndTransactionContext) -> None:
         """Record the end of a local transaction."""
         properties = context.message.properties
         self._record(
+            context.message_id, properties.get(KEYS),
             "EndTransaction", self._clock.now_ms(), properties.get(MSG_REGION) or DEFAULT_REGION, context.group,
             context.message.topic, context.message_id, properties.get(TAGS), properties.get(KEYS),
             context.broker_address, COMMIT, context.transaction_id, context.state, context.from_check,
         )  # fmt: skip
-        self._note_keys(context.message_id, properties.get(KEYS))
 
-    def _record(self, *fields: object) -> None:
-        text = "\x01".join([_text(field) for field in fields]) + "\x02"
-        self._records.append(text)
-        self._size += len(text)
-        if self._size >= FLUSH_SIZE:
-            self._instance.spawn(self.flush())
-
-    def _note_keys(self, message_id: str, keys: str | None) -> None:
-        self._keys |= dict.fromkeys([message_id, *(keys or "").split()])
+    def _record(self, message_id: str, keys: str | None, *fields: object) -> None:
+        self._records.append(("\x01".join([_text(field) for field in fields]) + "\x02", message_id, keys))
 
     async def flush(self) -> None:
         """Send what was recorded; what cannot be sent is lost, for tracing must not hold up messages."""
-        if not self._records:
-            return
-        message = Message(self._topic, "".join(self._records).encode(), keys=list(self._keys))
-        self._records, self._keys, self._size = [], {}, 0
-        try:
-            await self._sender.send_anywhere(self._packer.pack(message), self._limit)
-        except ArianeError as error:
-            log.warning("trace records were lost: %s", error)
+        while self._records:
+            message = self._next_message()
+            try:
+                await self._sender.send_anywhere(self._packer.pack(message), self._limit)
+            except ArianeError as error:
+                log.warning("trace records were lost: %s", error)
+
+    def _next_message(self) -> Message:
+        texts: list[str] = []
+        keys: dict[str, None] = {}
+        size = 0
+        while self._records and size < FLUSH_SIZE:
+            text, message_id, more = self._records.popleft()
+            texts.append(text)
+            size += len(text)
+            keys |= dict.fromkeys([message_id, *(more or "").split()])
+        return Message(self._topic, "".join(texts).encode(), keys=list(keys))
 
 
 def _text(field: object) -> str:

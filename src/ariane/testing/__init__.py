@@ -1,1 +1,4 @@
-"""Doubles of the outside world that Ariane's own tests use, for users' tests too."""
+"""For users' tests, and our own: a cluster in this process, a clock that moves, a network and a disk that fail.
+
+`pytest_plugins = ["ariane.testing.plugin"]` brings the fixture `ariane_cluster`.
+"""

@@ -1,4 +1,4 @@
-"""Admin for threads, derived from ariane.client.admin by scripts/derive_sync.py: do not edit."""
+"""Admin for threads, derived from ariane.client.admin by scripts/derive_sync.py."""
 
 from typing import Unpack
 

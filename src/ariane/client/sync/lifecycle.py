@@ -1,4 +1,4 @@
-"""Lifecycle for threads, derived from ariane.client.lifecycle by scripts/derive_sync.py: do not edit."""
+"""Lifecycle for threads, derived from ariane.client.lifecycle by scripts/derive_sync.py."""
 
 from types import TracebackType
 from typing import Self

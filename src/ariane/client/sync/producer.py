@@ -1,4 +1,4 @@
-"""Producer for threads, derived from ariane.client.producer by scripts/derive_sync.py: do not edit."""
+"""Producer for threads, derived from ariane.client.producer by scripts/derive_sync.py."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future

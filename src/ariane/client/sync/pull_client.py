@@ -1,4 +1,4 @@
-"""PullClient for threads, derived from ariane.client.pull_client by scripts/derive_sync.py: do not edit."""
+"""PullClient for threads, derived from ariane.client.pull_client by scripts/derive_sync.py."""
 
 from typing import Unpack
 

@@ -1,4 +1,4 @@
-"""TransactionProducer for threads, derived from ariane.client.transaction by scripts/derive_sync.py: do not edit."""
+"""TransactionProducer for threads, derived from ariane.client.transaction by scripts/derive_sync.py."""
 
 from collections.abc import Sequence
 from typing import Any, Unpack

@@ -1,0 +1,43 @@
+"""A message that an administrator hands to a listener, outside of any queue."""
+
+import asyncio
+
+from ariane.client.consumer.listener import ConsumeStatus, Delivery
+from ariane.client.consumer.process_queue import ProcessQueue
+from ariane.client.consumer.running import Batch, Runner
+from ariane.env import Clock
+from ariane.message import RETRY_TOPIC, ReceivedMessage, retry_topic
+from ariane.protocol.bodies import ConsumeMessageDirectlyResult
+
+_WORDS = {
+    ConsumeStatus.CONSUME_SUCCESS: "CR_SUCCESS",
+    ConsumeStatus.RECONSUME_LATER: "CR_LATER",
+    ConsumeStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT: "CR_LATER",
+    ConsumeStatus.COMMIT: "CR_COMMIT",
+    ConsumeStatus.ROLLBACK: "CR_ROLLBACK",
+}
+
+
+async def consume_directly(
+    group: str, runner: Runner, message: ReceivedMessage, clock: Clock, *, orderly: bool
+) -> ConsumeMessageDirectlyResult:
+    """Call the listener and say what it said."""
+    if message.topic == retry_topic(group):
+        message.topic = message.properties.get(RETRY_TOPIC, message.topic)
+    finished: asyncio.Future[Batch] = asyncio.get_running_loop().create_future()
+    batch = Batch(ProcessQueue(message.queue, clock), [message], Delivery(message.queue), finished.set_result)
+    runner.submit(batch)
+    await finished
+    return ConsumeMessageDirectlyResult(
+        orderly, batch.delivery.auto_commit, _word(batch), _remark(batch), int(batch.wall * 1000)
+    )
+
+
+def _word(batch: Batch) -> str:
+    if batch.error is not None:
+        return "CR_THROW_EXCEPTION"
+    return "CR_RETURN_NULL" if batch.status is None else _WORDS[batch.status]
+
+
+def _remark(batch: Batch) -> str | None:
+    return None if batch.error is None else f"{type(batch.error).__name__}: {batch.error}"

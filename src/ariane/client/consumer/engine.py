@@ -1,0 +1,290 @@
+"""The inside of a push consumer: takes and gives up queues, pulls them, and answers brokers that ask."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from ariane.client.consumer.concurrently import Concurrently
+from ariane.client.consumer.directly import consume_directly
+from ariane.client.consumer.offsets import OffsetStore
+from ariane.client.consumer.orderly import LOCK_INTERVAL, Locks, Orderly
+from ariane.client.consumer.process_queue import ProcessQueue
+from ariane.client.consumer.pulling import Limits, Puller
+from ariane.client.consumer.rebalance import Rebalance
+from ariane.client.consumer.running import Runner
+from ariane.client.consumer.start_offset import start_offset
+from ariane.client.consumer.stats import ConsumerStats, Meter, QueueLag, suggest_threads
+from ariane.client.instance import Instance
+from ariane.client.options import PushOptions
+from ariane.errors import ArianeError
+from ariane.message import MessageQueue, ReceivedMessage
+from ariane.protocol.bodies import (
+    ConsumeMessageDirectlyResult,
+    ConsumerData,
+    ConsumerRunningInfo,
+    ConsumeStatus,
+    SubscriptionData,
+)
+
+log = logging.getLogger("ariane.client")
+
+DRAIN = 1.0  # seconds that listeners at work get when their queue is given up
+EXPIRY_CHECK = 30.0
+
+
+class Engine:
+    """Holds the queues of a push consumer."""
+
+    def __init__(
+        self,
+        group: str,
+        instance: Instance,
+        options: PushOptions,
+        subscriptions: dict[str, SubscriptionData],
+        offsets: OffsetStore,
+        meter: Meter,
+        runner: Runner,
+        service: Concurrently | Orderly,
+        locks: Locks | None,
+    ) -> None:
+        self._group = group
+        self._instance = instance
+        self._clock = instance.env.clock
+        self._options = options
+        self._subscriptions = subscriptions
+        self.offset_store = offsets
+        self._meter = meter
+        self._runner = runner
+        self._service = service
+        self._locks = locks
+        self._started_ms = self._clock.now_ms()
+        self.table: dict[MessageQueue, ProcessQueue] = {}
+        self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._regular: list[asyncio.Task[None]] = []
+        span = None if options.orderly else options.max_span
+        self._limits = Limits(options.max_cached_messages, options.max_cached_bytes, span)
+        self.puller = Puller(group, instance, options, offsets, self._limits, meter, 0)
+        self.puller.interval = options.pull_interval
+        self.puller.subscription = subscriptions.get
+        self.puller.deliver = service.deliver
+        self.puller.gone = self._offset_gone
+        self.rebalance = Rebalance(group, instance, options, lambda: subscriptions.keys(), self._divide)
+
+    async def start(self) -> None:
+        """Become a member of the group and take the first queues."""
+        instance, options = self._instance, self._options
+        instance.consumers[self._group] = self
+        for topic in list(self._subscriptions):
+            await instance.routes.refresh_quietly(topic)
+        await instance.send_heartbeats(complain=True)
+        await self.rebalance.now()
+        self.rebalance.start()
+        self._regular.append(instance.every(options.persist_interval, self.persist))
+        if isinstance(self._service, Concurrently):
+            interval = min(options.consume_timeout, EXPIRY_CHECK)
+            self._regular.append(instance.every(interval, self._service.expire))
+        if self._locks is not None:
+            self._regular.append(instance.every(LOCK_INTERVAL, self._renew_locks))
+
+    async def stop(self) -> None:
+        """Stop pulling, let listeners finish, store the offsets, and leave the group."""
+        await self.rebalance.stop()
+        for task in self._regular:
+            task.cancel()
+        for queue in self.table.values():
+            queue.drop()
+        await self._stop_pulling(list(self.table))
+        await self._service.close()
+        await self.offset_store.persist(list(self.table), wait=True)
+        if self._locks is not None:
+            await self._locks.unlock(list(self.table.values()))
+        for queue in self.table.values():
+            self._meter.duplicates_risked += queue.repeats_if_dropped()
+            queue.abandoned = True
+        self.table.clear()
+        self._instance.consumers.pop(self._group, None)
+        await self._instance.leave(consumer_group=self._group)
+
+    async def persist(self) -> None:
+        """Store the offsets."""
+        await self.offset_store.persist(list(self.table))
+
+    async def _renew_locks(self) -> None:
+        assert self._locks is not None
+        await self._locks.lock([queue for queue in self.table.values() if not queue.dropped])
+
+    # Queues come and go.
+
+    async def _divide(self, topic: str, mine: set[MessageQueue]) -> bool:
+        held = [queue for queue in self.table.values() if queue.queue.topic == topic]
+        lost = [queue for queue in held if queue.queue not in mine or queue.is_stuck()]
+        gone = await asyncio.gather(*(self._give_up(queue) for queue in lost))
+        new = [queue for queue in sorted(mine) if queue not in self.table]
+        taken = await asyncio.gather(*(self._take(queue) for queue in new))
+        if not any(gone) and not any(taken):
+            return False
+        self._subscriptions[topic].sub_version = self._clock.now_ms()
+        self._share_limits()
+        return True
+
+    def _share_limits(self) -> None:
+        """A limit for a topic is divided among the queues held."""
+        options, count = self._options, max(1, len(self.table))
+        if options.max_cached_messages_of_topic > 0:
+            self._limits.messages = max(1, options.max_cached_messages_of_topic // count)
+        if options.max_cached_bytes_of_topic > 0:
+            self._limits.size = max(1, options.max_cached_bytes_of_topic // count)
+
+    async def _take(self, queue: MessageQueue) -> bool:
+        cache = ProcessQueue(queue, self._clock)
+        try:
+            if self._locks is not None:
+                await self._locks.lock([cache])
+                if not cache.locked:
+                    return False  # its holder has not let go yet; the next round will see
+            self.offset_store.forget(queue)
+            cache.next_offset = await self._start_offset(queue)
+        except ArianeError as error:
+            log.warning("%s: %s cannot be taken now: %s", self._group, queue, error)
+            return False
+        self.table[queue] = cache
+        self._pulls[queue] = self._instance.spawn(self._pull(cache))
+        return True
+
+    async def _start_offset(self, queue: MessageQueue) -> int:
+        now = self._clock.now_ms()
+        return await start_offset(self._instance.calls, self._options, self.offset_store, queue, now)
+
+    async def _pull(self, cache: ProcessQueue) -> None:
+        while not cache.dropped:
+            if self._locks is not None and not cache.locked:
+                await self._clock.sleep(self._options.error_pause)
+                continue
+            await self.puller.pull_once(cache)
+
+    async def _give_up(self, cache: ProcessQueue) -> bool:
+        """Drain the queue, store its offset, unlock it: in this order, so that the next owner repeats little."""
+        cache.drop()
+        await self._stop_pulling([cache.queue])
+        drained = await cache.drained(DRAIN)
+        if not drained and self._locks is not None:
+            cache.unlock_tries += 1  # order comes first: the lock is kept until the listener is done
+            self._instance.spawn(self._rebalance_when_drained(cache))
+            return False
+        self._meter.duplicates_risked += cache.repeats_if_dropped()
+        await self._store_and_forget(cache)
+        return True
+
+    async def _rebalance_when_drained(self, cache: ProcessQueue) -> None:
+        if await cache.drained(self._options.rebalance_interval):
+            self.rebalance.soon()
+
+    async def _store_and_forget(self, cache: ProcessQueue) -> None:
+        cache.abandoned = True
+        await self.offset_store.persist([cache.queue], wait=True)
+        self.offset_store.forget(cache.queue)
+        if self._locks is not None:
+            await self._locks.unlock([cache])
+        if self.table.get(cache.queue) is cache:
+            del self.table[cache.queue]
+
+    async def _stop_pulling(self, queues: list[MessageQueue]) -> None:
+        tasks = [task for queue in queues if (task := self._pulls.pop(queue, None)) is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _offset_gone(self, cache: ProcessQueue, offset: int) -> None:
+        self._instance.spawn(self._move(cache, offset))
+
+    async def _move(self, cache: ProcessQueue, offset: int) -> None:
+        """Go on at another offset: give the queue up as it is, and take it anew."""
+        cache.drop()
+        await self._stop_pulling([cache.queue])
+        await cache.drained(DRAIN)
+        cache.abandoned = True
+        cache.clear()
+        self.offset_store.update(cache.queue, offset, only_forward=False)
+        await self._store_and_forget(cache)
+        self.rebalance.soon()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Give up all queues of a topic."""
+        self._subscriptions.pop(topic, None)
+        await asyncio.gather(
+            *(self._give_up(queue) for queue in list(self.table.values()) if queue.queue.topic == topic)
+        )
+        await self._instance.send_heartbeats()
+
+    # What brokers ask.
+
+    def describe(self) -> ConsumerData:
+        """For heartbeats."""
+        options, subscriptions = self._options, list(self._subscriptions.values())
+        return ConsumerData(
+            self._group, "CONSUME_PASSIVELY", options.model.value, options.consume_from.value, subscriptions
+        )
+
+    def rebalance_soon(self) -> None:
+        """Members have come or gone."""
+        self.rebalance.soon()
+
+    def offsets(self, topic: str) -> dict[MessageQueue, int]:
+        """The offsets as they are here."""
+        return self.offset_store.table(topic)
+
+    async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """An administrator moves the group."""
+        moved = [queue for queue in self.table.values() if queue.queue.topic == topic and queue.queue in offsets]
+        log.info("%s: offsets of %s are reset by an administrator: %s", self._group, topic, offsets)
+        await asyncio.gather(*(self._move(queue, offsets[queue.queue]) for queue in moved))
+
+    async def consume_directly(self, message: ReceivedMessage) -> ConsumeMessageDirectlyResult:
+        """An administrator hands a message to the listener."""
+        return await consume_directly(self._group, self._runner, message, self._clock, orderly=self._options.orderly)
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """All about this consumer."""
+        store = self.offset_store
+        table = {queue: cache.describe(store.known(queue) or -1) for queue, cache in self.table.items()}
+        properties = {
+            "PROP_CONSUME_ORDERLY": str(self._options.orderly).lower(),
+            "PROP_THREADPOOL_CORE_SIZE": str(self._runner.size),
+            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+            "PROP_NAMESERVER_ADDR": ";".join(self._options.addresses),
+            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
+            "PROP_CLIENT_VERSION": "V4_9_7",
+        }
+        topics = self._meter.topics()
+        statuses = {
+            topic: ConsumeStatus(
+                topics[topic].pull_seconds * 1000,
+                topics[topic].received_per_second,
+                topics[topic].consume_seconds * 1000,
+                topics[topic].succeeded_per_second,
+                topics[topic].failed_per_second,
+                topics[topic].failed,
+            )
+            for topic in self._subscriptions
+            if topic in topics
+        }
+        return ConsumerRunningInfo(table, properties, list(self._subscriptions.values()), statuses)
+
+    def stats(self, processors: int) -> ConsumerStats:
+        """This consumer's figures."""
+        times = self._meter.times()
+        return ConsumerStats(
+            self._meter.topics(),
+            [self._lag(queue) for queue in self.table.values()],
+            None if times is None else times[0],
+            None if times is None else times[1],
+            self._runner.size,
+            None if times is None else suggest_threads(processors, *times),
+            self._meter.duplicates_risked,
+            self._meter.flow_controls,
+        )
+
+    def _lag(self, cache: ProcessQueue) -> QueueLag:
+        offset = self.offset_store.known(cache.queue)
+        behind = cache.max_offset - (cache.next_offset if offset is None else offset)
+        return QueueLag(cache.queue, cache.count, max(0, behind))

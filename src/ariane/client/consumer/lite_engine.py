@@ -1,0 +1,290 @@
+"""The inside of a lite pull consumer: reads its queues ahead, and knows how far the caller has come."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ariane.client.consumer.offsets import OffsetStore
+from ariane.client.consumer.process_queue import ProcessQueue
+from ariane.client.consumer.pulling import Limits, Puller
+from ariane.client.consumer.rebalance import Rebalance
+from ariane.client.consumer.start_offset import start_offset
+from ariane.client.consumer.stats import ConsumerStats, Meter, QueueLag
+from ariane.client.hooks import ConsumeContext, ConsumeHook, call_hooks
+from ariane.client.instance import Instance
+from ariane.client.options import Expression, LiteOptions, subscription
+from ariane.errors import ArianeError, ClientError, ResponseError
+from ariane.message import MessageQueue, ReceivedMessage
+from ariane.protocol.bodies import ConsumeMessageDirectlyResult, ConsumerData, ConsumerRunningInfo, SubscriptionData
+from ariane.protocol.codes import ResponseCode
+
+log = logging.getLogger("ariane.client")
+
+QueueListener = Callable[[str, set[MessageQueue], set[MessageQueue]], None]
+"""Called with a topic, the queues held before, and those held now."""
+
+
+class LiteEngine:
+    """Holds the queues of a lite pull consumer."""
+
+    def __init__(
+        self,
+        group: str,
+        instance: Instance,
+        options: LiteOptions,
+        subscriptions: dict[str, SubscriptionData],
+        offsets: OffsetStore,
+        sys_flag: int,
+    ) -> None:
+        self._group = group
+        self._instance = instance
+        self._clock = instance.env.clock
+        self._options = options
+        self._subscriptions = subscriptions
+        self._assigned: dict[str, SubscriptionData] = {}
+        self.offset_store = offsets
+        self._meter = Meter(self._clock)
+        self.hooks: Sequence[ConsumeHook] = ()
+        self.queue_listener: QueueListener | None = None
+        self.table: dict[MessageQueue, ProcessQueue] = {}
+        self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._paused: set[MessageQueue] = set()
+        self._ready: deque[tuple[ProcessQueue, list[ReceivedMessage]]] = deque()
+        self._arrived = asyncio.Event()
+        self._regular: list[asyncio.Task[None]] = []
+        self.closed = False
+        limits = Limits(options.max_cached_messages, options.max_cached_bytes, options.max_span)
+        self.puller = Puller(group, instance, options, offsets, limits, self._meter, sys_flag)
+        self.puller.subscription = lambda topic: self._subscriptions.get(topic) or self._assigned.get(topic)
+        self.puller.deliver = self._deliver
+        self.puller.gone = self._offset_gone
+        self.rebalance = Rebalance(group, instance, options, lambda: subscriptions.keys(), self._divide)
+
+    async def start(self) -> None:
+        """Become a member of the group and take the first queues."""
+        instance = self._instance
+        instance.consumers[self._group] = self
+        for topic in list(self._subscriptions):
+            await instance.routes.refresh_quietly(topic)
+        await instance.send_heartbeats(complain=True)
+        await self.rebalance.now()
+        self.rebalance.start()
+        if self._options.auto_commit:
+            self._regular.append(instance.every(self._options.persist_interval, self.persist))
+
+    async def stop(self) -> None:
+        """Stop pulling, store the offsets, and leave the group."""
+        self.closed = True
+        self._arrived.set()
+        await self.rebalance.stop()
+        for task in self._regular:
+            task.cancel()
+        for queue in self.table.values():
+            queue.drop()
+        await self._stop_pulling(list(self.table))
+        if self._options.auto_commit:
+            await self.offset_store.persist(list(self.table), wait=True)
+        self._instance.consumers.pop(self._group, None)
+        await self._instance.leave(consumer_group=self._group)
+
+    async def persist(self) -> None:
+        """Store the offsets."""
+        await self.offset_store.persist(list(self.table))
+
+    # Queues come and go.
+
+    async def _divide(self, topic: str, mine: set[MessageQueue]) -> bool:
+        before = {queue for queue in self.table if queue.topic == topic}
+        changed = await self._change(before, mine)
+        if changed:
+            self._subscriptions[topic].sub_version = self._clock.now_ms()
+            if self.queue_listener is not None:
+                self.queue_listener(topic, before, mine)
+        return changed
+
+    async def hold(self, queues: set[MessageQueue], expressions: Mapping[str, Expression]) -> None:
+        """Hold exactly these queues."""
+        for topic in {queue.topic for queue in queues}:
+            self._assigned[topic] = subscription(topic, expressions.get(topic, "*"), self._clock.now_ms())
+            await self._instance.routes.refresh_quietly(topic)
+        await self._change(set(self.table), queues)
+
+    async def give_up_topic(self, topic: str) -> None:
+        """Give up all queues of a topic."""
+        await self._change({queue for queue in self.table if queue.topic == topic}, set())
+
+    async def _change(self, before: set[MessageQueue], after: set[MessageQueue]) -> bool:
+        gone = await asyncio.gather(*(self._give_up(queue) for queue in before - after))
+        new = await asyncio.gather(*(self._take(queue) for queue in sorted(after - self.table.keys())))
+        return bool(gone) or any(new)
+
+    async def _take(self, queue: MessageQueue) -> bool:
+        cache = ProcessQueue(queue, self._clock)
+        self.offset_store.forget(queue)
+        try:
+            cache.next_offset = await start_offset(
+                self._instance.calls, self._options, self.offset_store, queue, self._clock.now_ms()
+            )
+        except ArianeError as error:
+            log.warning("%s: %s cannot be taken now: %s", self._group, queue, error)
+            return False
+        self.table[queue] = cache
+        self._pulls[queue] = self._instance.spawn(self._pull(cache))
+        return True
+
+    async def _give_up(self, queue: MessageQueue) -> None:
+        cache = self.table.pop(queue)
+        cache.drop()
+        await self._stop_pulling([queue])
+        self._forget_ready(queue)
+        if self._options.auto_commit:
+            await self.offset_store.persist([queue], wait=True)
+        self.offset_store.forget(queue)
+
+    async def _stop_pulling(self, queues: list[MessageQueue]) -> None:
+        tasks = [task for queue in queues if (task := self._pulls.pop(queue, None)) is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _pull(self, cache: ProcessQueue) -> None:
+        while not cache.dropped:
+            if cache.queue in self._paused or self._is_full():
+                cache.changed.clear()
+                await cache.changed.wait()
+                continue
+            await self.puller.pull_once(cache)
+
+    def _is_full(self) -> bool:
+        return len(self._ready) * self._options.pull_batch > self._options.max_cached_messages_in_all
+
+    def _deliver(self, cache: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+        self._ready.append((cache, messages))
+        self._arrived.set()
+
+    def _forget_ready(self, queue: MessageQueue) -> None:
+        self._ready = deque(entry for entry in self._ready if entry[0].queue != queue)
+
+    # What the caller does.
+
+    async def poll(self, timeout: float) -> list[ReceivedMessage]:
+        """The next messages of one queue."""
+        try:
+            async with asyncio.timeout(max(0.0, timeout)):
+                while not self._ready and not self.closed:
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        except TimeoutError:
+            return []
+        if not self._ready:
+            return []
+        cache, messages = self._ready.popleft()
+        offset = cache.remove(messages)
+        if offset is not None:
+            self.offset_store.update(cache.queue, offset, only_forward=False)
+        for held in self.table.values():  # those that waited for room in all
+            held.changed.set()
+        self._meter.consumed(cache.queue.topic, len(messages), 0, 0.0, None)
+        self._call_hooks(cache.queue, messages)
+        return messages
+
+    def _call_hooks(self, queue: MessageQueue, messages: list[ReceivedMessage]) -> None:
+        if not self.hooks:
+            return
+        instance = self._instance
+        context = ConsumeContext(self._group, queue, messages, instance.client_id, instance.address)
+        call_hooks([hook.before_consume for hook in self.hooks], context)
+        context.status, context.success, context.returned = "CONSUME_SUCCESS", True, "SUCCESS"
+        call_hooks([hook.after_consume for hook in self.hooks], context)
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Pull nothing more of these."""
+        self._paused |= set(queues)
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Pull these again."""
+        self._paused -= set(queues)
+        for cache in self.table.values():
+            cache.changed.set()
+
+    def check_held(self, queue: MessageQueue) -> None:
+        """ClientError unless the queue is held."""
+        if queue not in self.table:
+            raise ClientError(f"{queue} is not assigned to this consumer (is the group rebalancing?)")
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Forget what was read ahead and go on elsewhere."""
+        cache = self.table[queue]
+        cache.drop()
+        await self._stop_pulling([queue])
+        self._forget_ready(queue)
+        fresh = ProcessQueue(queue, self._clock)
+        fresh.next_offset = offset
+        self.offset_store.update(queue, offset, only_forward=False)
+        self.table[queue] = fresh
+        self._pulls[queue] = self._instance.spawn(self._pull(fresh))
+
+    def _offset_gone(self, cache: ProcessQueue, offset: int) -> None:
+        cache.next_offset = offset
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None, *, wait: bool) -> None:
+        """Store offsets; those given, or how far the caller has polled."""
+        for queue, offset in (offsets or {}).items():
+            self.offset_store.update(queue, offset, only_forward=False)
+        await self.offset_store.persist(list(self.table if offsets is None else offsets), wait=wait)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The offset in the store, not the one in memory, which may be ahead of it."""
+        known = self.offset_store.known(queue)
+        stored = await self.offset_store.read(queue)
+        if known is not None:
+            self.offset_store.update(queue, known, only_forward=False)
+        return stored
+
+    # What brokers ask.
+
+    def describe(self) -> ConsumerData:
+        """For heartbeats."""
+        options, subscriptions = self._options, list(self._subscriptions.values())
+        return ConsumerData(
+            self._group, "CONSUME_ACTIVELY", options.model.value, options.consume_from.value, subscriptions
+        )
+
+    def rebalance_soon(self) -> None:
+        """Members have come or gone."""
+        self.rebalance.soon()
+
+    def offsets(self, topic: str) -> dict[MessageQueue, int]:
+        """The offsets as they are here."""
+        return self.offset_store.table(topic)
+
+    async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """An administrator moves the group."""
+        for queue in [queue for queue in self.table if queue.topic == topic and queue in offsets]:
+            await self.seek(queue, offsets[queue])
+        await self.persist()
+
+    async def consume_directly(self, message: ReceivedMessage) -> ConsumeMessageDirectlyResult:
+        """A consumer that polls has no listener to hand a message to."""
+        raise ResponseError(ResponseCode.SYSTEM_ERROR, f"consumer group {self._group} polls: it has no listener")
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """All about this consumer."""
+        table = {queue: cache.describe(self.offset_store.known(queue) or -1) for queue, cache in self.table.items()}
+        properties = {
+            "PROP_NAMESERVER_ADDR": ";".join(self._options.addresses),
+            "PROP_CONSUME_TYPE": "CONSUME_ACTIVELY",
+            "PROP_CLIENT_VERSION": "V4_9_7",
+        }
+        return ConsumerRunningInfo(table, properties, list(self._subscriptions.values()))
+
+    def stats(self) -> ConsumerStats:
+        """Rates and lag."""
+        queues = [self._lag(cache) for cache in self.table.values()]
+        return ConsumerStats(self._meter.topics(), queues, None, None, 0, None, 0, self._meter.flow_controls)
+
+    def _lag(self, cache: ProcessQueue) -> QueueLag:
+        offset = self.offset_store.known(cache.queue)
+        behind = cache.max_offset - (cache.next_offset if offset is None else offset)
+        return QueueLag(cache.queue, cache.count, max(0, behind))

@@ -1,0 +1,135 @@
+"""Where a consumer keeps how far it is: at the brokers, or in a local file when every consumer gets all messages."""
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from ariane.client.broker_calls import BrokerCalls
+from ariane.env import Files
+from ariane.errors import ArianeError, ProtocolError
+from ariane.message import MessageQueue
+from ariane.protocol import fastjson
+from ariane.protocol.bodies import queue_as_key, queue_from_key
+
+log = logging.getLogger("ariane.client")
+
+FILE = "offsets.json"
+
+
+class OffsetStore(Protocol):
+    """Offsets in memory, and behind them those that outlive the consumer."""
+
+    def update(self, queue: MessageQueue, offset: int, *, only_forward: bool) -> None: ...
+
+    def known(self, queue: MessageQueue) -> int | None:
+        """The offset in memory."""
+        ...
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """The stored offset; None when there is none, an ArianeError when nobody can say."""
+        ...
+
+    async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None: ...
+
+    def forget(self, queue: MessageQueue) -> None: ...
+
+    def table(self, topic: str) -> dict[MessageQueue, int]: ...
+
+
+class _Memory:
+    """The offsets as they are now."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[MessageQueue, int] = {}
+
+    def update(self, queue: MessageQueue, offset: int, *, only_forward: bool) -> None:
+        """Set an offset; with `only_forward` an older one changes nothing."""
+        old = self._offsets.get(queue)
+        if old is None or not only_forward or offset > old:
+            self._offsets[queue] = offset
+
+    def known(self, queue: MessageQueue) -> int | None:
+        """The offset in memory."""
+        return self._offsets.get(queue)
+
+    def table(self, topic: str) -> dict[MessageQueue, int]:
+        """The offsets of a topic's queues."""
+        return {queue: offset for queue, offset in self._offsets.items() if not topic or queue.topic == topic}
+
+
+class RemoteOffsets(_Memory):
+    """Offsets at the brokers: the consumers of a group share them."""
+
+    def __init__(self, group: str, calls: BrokerCalls) -> None:
+        super().__init__()
+        self._group = group
+        self._calls = calls
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """Ask the broker."""
+        offset = await self._calls.committed(self._group, queue)
+        if offset is not None:
+            self.update(queue, offset, only_forward=False)
+        return offset
+
+    async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
+        """Tell the brokers; what cannot be told now is told next time."""
+        for queue in queues:
+            offset = self._offsets.get(queue)
+            if offset is None:
+                continue
+            try:
+                await self._calls.commit(self._group, queue, offset, wait=wait)
+            except ArianeError as error:
+                log.warning("offset %d of %s could not be stored: %s", offset, queue, error)
+
+    def forget(self, queue: MessageQueue) -> None:
+        """The queue is somebody else's now."""
+        self._offsets.pop(queue, None)
+
+
+def default_folder() -> Path:
+    """RocketMQ's own place for the offsets of broadcasting consumers."""
+    return Path.home() / ".rocketmq_offsets"
+
+
+class LocalOffsets(_Memory):
+    """Offsets in a file, `FOLDER/CLIENT ID/GROUP/offsets.json`, in the format of Apache's client."""
+
+    def __init__(self, folder: Path, client_id: str, group: str, files: Files) -> None:
+        super().__init__()
+        self.path = folder / client_id / group / FILE
+        self._files = files
+        self._offsets = self._load(self.path) or self._load(self.path.with_name(FILE + ".bak")) or {}
+
+    def _load(self, path: Path) -> dict[MessageQueue, int] | None:
+        if not self._files.exists(path):
+            return None
+        try:
+            table = fastjson.loads(self._files.read(path)).get("offsetTable") or {}
+            return {queue_from_key(key): int(offset) for key, offset in table.items()}
+        except (ProtocolError, AttributeError, TypeError, ValueError, OSError) as error:
+            log.warning("%s cannot be read: %s", path, error)
+            return None
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """What the file says."""
+        return self._offsets.get(queue)
+
+    async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
+        """Write the file; the one before stays as a backup."""
+        mine = set(queues)
+        table = {queue_as_key(queue): offset for queue, offset in self._offsets.items() if queue in mine}
+        if not table:
+            return
+        try:
+            self._files.make_folder(self.path.parent)
+            if self._files.exists(self.path):
+                self._files.replace(self.path.with_name(FILE + ".bak"), self._files.read(self.path))
+            self._files.replace(self.path, fastjson.dumps({"offsetTable": table}))
+        except OSError as error:
+            log.warning("offsets could not be written to %s: %s", self.path, error)
+
+    def forget(self, queue: MessageQueue) -> None:
+        """A queue that is given up keeps its place in the file, as in Apache's client."""

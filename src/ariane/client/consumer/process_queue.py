@@ -1,0 +1,187 @@
+"""The local end of one queue: messages that were pulled and are not consumed yet."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+from ariane.env import Clock
+from ariane.message import MessageQueue, ReceivedMessage
+from ariane.protocol.bodies import ProcessQueueInfo
+
+LOCK_LIFE = 30.0  # seconds for which a lock at the broker is relied on
+PULL_IDLE = 120.0  # seconds without a pull after which a queue counts as stuck
+
+
+class ProcessQueue:
+    """Cached messages by offset. The group's offset never passes the first message that is not finished."""
+
+    def __init__(self, queue: MessageQueue, clock: Clock) -> None:
+        self.queue = queue
+        self.dropped = False
+        """Given up: nothing more of it goes to a listener."""
+        self.abandoned = False
+        """Given up for good: answers of listeners do not count any more."""
+        self.locked = False
+        self.next_offset = 0
+        self.max_offset = 0
+        """The end of the queue as the broker told it last."""
+        self.count = 0
+        self.size = 0
+        self.last_lock = clock.monotonic()
+        self.last_pull = clock.monotonic()
+        self.last_consume = clock.monotonic()
+        self.unlock_tries = 0
+        self.failures = 0
+        """Pulls that failed, one after the other."""
+        self.running = 0
+        """Messages that wait for a listener, or are with one."""
+        self.changed = asyncio.Event()
+        """Set whenever messages come, go, or the queue is dropped."""
+        self._clock = clock
+        self._messages: OrderedDict[int, ReceivedMessage] = OrderedDict()
+        self._taken: OrderedDict[int, ReceivedMessage] = OrderedDict()
+        self._above: set[int] = set()  # finished, while a message before them was not
+        self._end = 0  # one past the last offset that was ever cached
+
+    def put(self, messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
+        """Cache messages; gives those that were not there before."""
+        cached, fresh = self._messages, []
+        for message in messages:
+            if message.queue_offset not in cached:
+                cached[message.queue_offset] = message
+                self.size += len(message.body)
+                fresh.append(message)
+        if fresh:
+            self.count += len(fresh)
+            self._end = max(self._end, fresh[-1].queue_offset + 1)
+            self.changed.set()
+        return fresh
+
+    def remove(self, messages: Iterable[ReceivedMessage]) -> int | None:
+        """Messages are finished; gives the offset to commit, None when nothing was cached."""
+        self.last_consume = self._clock.monotonic()
+        cached = self._messages
+        if not cached:
+            return None
+        first = next(iter(cached))
+        for message in messages:
+            if cached.pop(message.queue_offset, None) is not None:
+                self.count -= 1
+                self.size -= len(message.body)
+                if message.queue_offset > first:
+                    self._above.add(message.queue_offset)
+        self.changed.set()
+        if not cached:
+            self._above.clear()
+            return self._end
+        return next(iter(cached))
+
+    def holds(self, message: ReceivedMessage) -> bool:
+        """Whether a message is still to be finished."""
+        return message.queue_offset in self._messages
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is cached or taken."""
+        return not self._messages and not self._taken
+
+    @property
+    def span(self) -> int:
+        """The distance between the first and the last cached offset."""
+        if not self._messages:
+            return 0
+        return next(reversed(self._messages)) - next(iter(self._messages))
+
+    async def drained(self, seconds: float) -> bool:
+        """Wait until no message is with a listener; False when that takes too long."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self.running:
+                    self.changed.clear()
+                    await self.changed.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def repeats_if_dropped(self) -> int:
+        """How many messages reached a listener and will come again to whoever gets this queue next."""
+        first = next(iter(self._messages), self._end)
+        return self.running + len(self._taken) + sum(1 for offset in self._above if offset > first)
+
+    def take(self, most: int) -> list[ReceivedMessage]:
+        """Orderly: the next messages, in order; they stay uncommitted."""
+        self.last_consume = self._clock.monotonic()
+        found: list[ReceivedMessage] = []
+        while self._messages and len(found) < most:
+            offset, message = self._messages.popitem(last=False)
+            self._taken[offset] = message
+            found.append(message)
+        return found
+
+    def commit(self) -> int | None:
+        """Orderly: all that was taken is finished; gives the offset to commit."""
+        if not self._taken:
+            return None
+        end = next(reversed(self._taken)) + 1
+        self.count -= len(self._taken)
+        self.size -= sum(len(message.body) for message in self._taken.values())
+        self._taken.clear()
+        self.changed.set()
+        return end
+
+    def put_back(self, messages: Iterable[ReceivedMessage] | None = None) -> None:
+        """Orderly: take these again (all that was taken when none are named)."""
+        again = list(self._taken.values()) if messages is None else list(messages)
+        for message in sorted(again, key=lambda message: message.queue_offset, reverse=True):
+            self._taken.pop(message.queue_offset, None)
+            self._messages[message.queue_offset] = message
+            self._messages.move_to_end(message.queue_offset, last=False)
+        self.changed.set()
+
+    def drop(self) -> None:
+        """This queue is given up: nothing more of it goes to a listener."""
+        self.dropped = True
+        self.changed.set()
+
+    def clear(self) -> None:
+        """Forget what is cached."""
+        self._messages.clear()
+        self._taken.clear()
+        self._above.clear()
+        self.count = self.size = 0
+        self.changed.set()
+
+    def lock_holds(self) -> bool:
+        """Orderly: whether this client alone may consume the queue."""
+        return self.locked and self._clock.monotonic() - self.last_lock <= LOCK_LIFE
+
+    def note_lock(self, locked: bool) -> None:
+        """What the broker said to a lock request."""
+        self.locked = locked
+        if locked:
+            self.last_lock = self._clock.monotonic()
+        self.changed.set()
+
+    def is_stuck(self) -> bool:
+        """Whether nothing was pulled for so long that something must be wrong."""
+        return self._clock.monotonic() - self.last_pull > PULL_IDLE
+
+    def describe(self, committed: int) -> ProcessQueueInfo:
+        """For a broker that asks."""
+        offset = self._clock.now_ms() - self._clock.monotonic() * 1000
+        return ProcessQueueInfo(
+            commit_offset=committed,
+            cached_msg_min_offset=next(iter(self._messages), 0),
+            cached_msg_max_offset=next(reversed(self._messages), 0),
+            cached_msg_count=len(self._messages),
+            cached_msg_size_in_mib=self.size >> 20,
+            transaction_msg_min_offset=next(iter(self._taken), 0),
+            transaction_msg_max_offset=next(reversed(self._taken), 0),
+            transaction_msg_count=len(self._taken),
+            locked=self.locked,
+            try_unlock_times=self.unlock_tries,
+            last_lock_timestamp=int(offset + self.last_lock * 1000),
+            dropped=self.dropped,
+            last_pull_timestamp=int(offset + self.last_pull * 1000),
+            last_consume_timestamp=int(offset + self.last_consume * 1000),
+        )

@@ -1,0 +1,173 @@
+"""Pulling one queue: long polls, one after the other, as long as there is room for what they bring."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ariane.client.broker_calls import COMMIT_OFFSET
+from ariane.client.consumer.offsets import OffsetStore
+from ariane.client.consumer.process_queue import ProcessQueue
+from ariane.client.consumer.stats import Meter
+from ariane.client.decoding import decode_messages
+from ariane.client.instance import Instance
+from ariane.client.options import ConsumerOptions, Model, Sql
+from ariane.client.results import PullResult, PullStatus
+from ariane.errors import ArianeError, BrokerRefused, RemotingError
+from ariane.message import MAX_OFFSET, MIN_OFFSET, RETRY_PREFIX, RETRY_TOPIC, ReceivedMessage
+from ariane.protocol.bodies import SubscriptionData
+from ariane.protocol.codes import ResponseCode
+
+log = logging.getLogger("ariane.client")
+
+FLOW_CONTROL_PAUSE = 0.02
+FIRST_PAUSE = 0.1  # after an error; doubled with each one that follows at once
+_UNKNOWN_TO_BROKER = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+
+
+@dataclass
+class Limits:
+    """How much may be cached of one queue."""
+
+    messages: int
+    size: int
+    span: int | None
+
+
+class Puller:
+    """Pulls queues for a consumer."""
+
+    def __init__(
+        self,
+        group: str,
+        instance: Instance,
+        options: ConsumerOptions,
+        offsets: OffsetStore,
+        limits: Limits,
+        meter: Meter,
+        sys_flag: int,
+    ) -> None:
+        self._group = group
+        self._instance = instance
+        self._clock = instance.env.clock
+        self._options = options
+        self._offsets = offsets
+        self._limits = limits
+        self._meter = meter
+        self._sys_flag = sys_flag
+        self._suggested: dict[object, int] = {}
+        self.subscription: Callable[[str], SubscriptionData | None] = lambda topic: None
+        self.deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None] = lambda queue, messages: None
+        self.gone: Callable[[ProcessQueue, int], None] = lambda queue, offset: None
+        """Called when the offset is none of the queue's, with one that is."""
+        self.going = asyncio.Event()
+        """Cleared while the consumer is paused."""
+        self.going.set()
+        self.interval = 0.0
+
+    def has_room(self, queue: ProcessQueue) -> bool:
+        """Whether more of this queue may be cached."""
+        limits = self._limits
+        if queue.count > limits.messages or queue.size > limits.size:
+            return False
+        return limits.span is None or queue.span <= limits.span
+
+    async def pull_once(self, queue: ProcessQueue) -> None:
+        """One pull: wait for room, ask, hand over. Errors make a pause, not an end."""
+        await self.going.wait()
+        while not self.has_room(queue) and not queue.dropped:
+            self._meter.flow_controls += 1
+            queue.changed.clear()
+            await queue.changed.wait()
+        subscription = self.subscription(queue.queue.topic)
+        if queue.dropped or subscription is None:
+            return
+        queue.last_pull = self._clock.monotonic()
+        try:
+            result = await self._ask(queue, subscription)
+        except ArianeError as error:
+            await self._pause_after(queue, error)
+            return
+        queue.failures = 0
+        if not queue.dropped:
+            self._take(queue, subscription, result)
+        if self.interval > 0:
+            await self._clock.sleep(self.interval)
+
+    async def _ask(self, queue: ProcessQueue, subscription: SubscriptionData) -> PullResult:
+        committed = 0
+        if self._options.model is Model.CLUSTERING:
+            committed = self._offsets.known(queue.queue) or 0
+        is_sql = subscription.expression_type != "TAG"
+        result = await self._instance.calls.pull(
+            self._group,
+            queue.queue,
+            queue.next_offset,
+            self._options.pull_batch,
+            Sql(subscription.sub_string) if is_sql else subscription.sub_string,
+            sys_flag=self._sys_flag | (COMMIT_OFFSET if committed > 0 else 0),
+            commit_offset=committed,
+            suspend=self._options.poll_suspend,
+            version=subscription.sub_version,
+            broker_id=self._suggested.get(queue.queue, 0),
+            timeout=self._options.poll_suspend,
+        )
+        self._suggested[queue.queue] = result.suggested_broker
+        self._meter.pulled(queue.queue.topic, self._clock.monotonic() - queue.last_pull)
+        return result
+
+    async def _pause_after(self, queue: ProcessQueue, error: ArianeError) -> None:
+        code = error.code if isinstance(error, BrokerRefused) else None
+        if code == ResponseCode.FLOW_CONTROL:
+            await self._clock.sleep(FLOW_CONTROL_PAUSE)
+            return
+        if not queue.queue.topic.startswith(RETRY_PREFIX):
+            log.warning("%s: pull of %s failed: %s", self._group, queue.queue, error)
+        self._suggested.pop(queue.queue, None)
+        if code in _UNKNOWN_TO_BROKER:  # it restarted: it must hear of us before it can answer
+            await self._instance.send_heartbeats()
+        if isinstance(error, RemotingError):
+            await self._instance.routes.refresh_quietly(queue.queue.topic)
+        await self._clock.sleep(min(FIRST_PAUSE * 2**queue.failures, self._options.error_pause))
+        queue.failures += 1
+
+    def _take(self, queue: ProcessQueue, subscription: SubscriptionData, result: PullResult) -> None:
+        queue.max_offset = result.max_offset
+        if result.status is PullStatus.OFFSET_ILLEGAL:
+            log.warning(
+                "%s: offset %d is none of %s: going on at %d",
+                self._group,
+                queue.next_offset,
+                queue.queue,
+                result.next_offset,
+            )
+            self.gone(queue, result.next_offset)
+            return
+        queue.next_offset = result.next_offset
+        messages: list[ReceivedMessage] = []
+        if result.status is PullStatus.FOUND:
+            messages = _wanted(decode_messages(result.body, queue.queue.broker_name), subscription)
+            self._dress(messages, result)
+            messages = queue.put(messages)
+        if messages:
+            self._meter.received(queue.queue.topic, len(messages))
+            self.deliver(queue, messages)
+        elif queue.is_empty:  # nothing here for us: the offset may go on, or the lag would never shrink
+            self._offsets.update(queue.queue, result.next_offset, only_forward=True)
+
+    def _dress(self, messages: Sequence[ReceivedMessage], result: PullResult) -> None:
+        first, last = str(result.min_offset), str(result.max_offset)
+        retry = RETRY_PREFIX + self._group
+        for message in messages:
+            message.properties[MIN_OFFSET] = first
+            message.properties[MAX_OFFSET] = last
+            if message.topic == retry:
+                message.topic = message.properties.get(RETRY_TOPIC, retry)
+
+
+def _wanted(messages: list[ReceivedMessage], subscription: SubscriptionData) -> list[ReceivedMessage]:
+    """Brokers compare hashes of tags; the tags themselves are compared here."""
+    if not subscription.tags_set:
+        return messages
+    tags = set(subscription.tags_set)
+    return [message for message in messages if message.tags in tags]

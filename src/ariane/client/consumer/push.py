@@ -1,0 +1,192 @@
+"""The push consumer: messages come to a listener."""
+
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Unpack
+
+from ariane.client.checks import check_group
+from ariane.client.consumer.concurrently import Concurrently
+from ariane.client.consumer.engine import Engine
+from ariane.client.consumer.handoff import Handoff
+from ariane.client.consumer.listener import ConsumeStatus, Listener
+from ariane.client.consumer.offsets import LocalOffsets, OffsetStore, RemoteOffsets, default_folder
+from ariane.client.consumer.orderly import Locks, Orderly
+from ariane.client.consumer.running import make_runner
+from ariane.client.consumer.send_back import NO_LIMIT, SendBack
+from ariane.client.consumer.stats import ConsumerStats, Meter
+from ariane.client.consumer.watching import HookWatch
+from ariane.client.hooks import ConsumeHook
+from ariane.client.instance import Instance
+from ariane.client.lifecycle import Lifecycle
+from ariane.client.options import Expression, Model, PushKeywords, PushOptions, subscription
+from ariane.client.trace import Tracer
+from ariane.env import Env
+from ariane.errors import ClientError
+from ariane.message import MessageQueue, ReceivedMessage, retry_topic
+from ariane.protocol.bodies import CheckClientRequestBody, SubscriptionData
+from ariane.protocol.codes import RequestCode
+from ariane.remoting import RpcHook
+
+MAX_TIMES = 16  # how often a concurrent consumer tries a message unless it is told otherwise
+
+
+class PushConsumer(Lifecycle):
+    """Consumes topics: `PushConsumer("billing", "orders", listener)`, or `{"orders": "TagA || TagB"}` for some tags.
+
+    A listener is a function or coroutine function that gets a list of messages (one, unless `consume_batch` says more)
+    and returns a `ConsumeStatus`. Without a listener, iterate: `async for message in consumer`. A message counts as
+    consumed when the next one is asked for; one that the loop breaks off with comes again.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        subscriptions: str | Mapping[str, Expression] | None = None,
+        listener: Listener | None = None,
+        *,
+        options: PushOptions | None = None,
+        consume_hooks: Sequence[ConsumeHook] = (),
+        rpc_hooks: Sequence[RpcHook] = (),
+        env: Env | None = None,
+        **keywords: Unpack[PushKeywords],
+    ) -> None:
+        check_group(group)
+        self._options = PushOptions.of(options, keywords)
+        super().__init__("consumer", group, self._options, env, tuple(rpc_hooks))
+        topics = {subscriptions: "*"} if isinstance(subscriptions, str) else dict(subscriptions or {})
+        now = self._env.clock.now_ms()
+        self._subscriptions = {topic: subscription(topic, wanted, now) for topic, wanted in topics.items()}
+        self._handoff = Handoff() if listener is None else None
+        self._listener = listener
+        self._hooks = tuple(consume_hooks)
+        self._engine_or_none: Engine | None = None
+        self._tracer: Tracer | None = None
+
+    @property
+    def options(self) -> PushOptions:
+        """The options it was made with."""
+        return self._options
+
+    async def subscribe(self, topic: str, expression: Expression = "*") -> None:
+        """Take a topic too, or with another expression; all consumers of a group must subscribe alike."""
+        wanted = subscription(topic, expression, self._env.clock.now_ms())
+        self._subscriptions[topic] = wanted
+        if self._engine_or_none is not None:
+            instance = self._running()
+            await self._check(instance, wanted)
+            await instance.routes.refresh_quietly(topic)
+            await instance.send_heartbeats()
+            await self._engine.rebalance.now()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Take a topic no longer."""
+        if self._engine_or_none is not None:
+            self._running()
+            await self._engine.unsubscribe(topic)
+        self._subscriptions.pop(topic, None)
+
+    async def pause(self) -> None:
+        """Pull nothing more; what is cached is still consumed."""
+        self._running()
+        self._engine.puller.going.clear()
+
+    async def resume(self) -> None:
+        """Pull again."""
+        self._running()
+        self._engine.puller.going.set()
+        self._engine.rebalance.soon()
+
+    async def commit(self, *, wait: bool = True) -> None:
+        """Store the offsets now; otherwise that is done each 5 s and at the end."""
+        self._running()
+        await self._engine.offset_store.persist(list(self._engine.table), wait=wait)
+
+    async def queues(self) -> list[MessageQueue]:
+        """The queues that this consumer holds now."""
+        self._running()
+        return sorted(self._engine.table)
+
+    async def rebalance(self) -> None:
+        """Work out anew which queues are ours, without waiting for the next time."""
+        self._running()
+        await self._engine.rebalance.now()
+
+    async def stats(self) -> ConsumerStats:
+        """Rates, times, lag, and the number of threads that the listener could use."""
+        self._running()
+        return self._engine.stats(os.cpu_count() or 1)
+
+    def __aiter__(self) -> AsyncGenerator[ReceivedMessage, None]:
+        if self._handoff is None:
+            raise ClientError("this consumer has a listener: only one without can be iterated over")
+        return self._handoff.messages()
+
+    @property
+    def _engine(self) -> Engine:
+        assert self._engine_or_none is not None
+        return self._engine_or_none
+
+    async def _open(self, instance: Instance) -> None:
+        for wanted in self._subscriptions.values():
+            await self._check(instance, wanted)
+        if self._options.model is Model.CLUSTERING:
+            own = retry_topic(self._group)
+            self._subscriptions[own] = subscription(own, "*", self._env.clock.now_ms())
+        hooks = self._hooks
+        if self._options.trace:
+            self._tracer = await Tracer.start(instance, self._options, self._options.trace_topic)
+            hooks = (*hooks, self._tracer)
+        self._engine_or_none = self._build(instance, hooks)
+        try:
+            await self._engine.start()
+        except BaseException:
+            await self._engine.stop()
+            raise
+
+    def _build(self, instance: Instance, hooks: tuple[ConsumeHook, ...]) -> Engine:
+        group, options = self._group, self._options
+        listener = self._listener
+        if listener is None:
+            assert self._handoff is not None
+            listener = self._handoff.listen
+        orderly = options.orderly
+        failure = ConsumeStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT if orderly else ConsumeStatus.RECONSUME_LATER
+        watch = HookWatch(group, instance, hooks, failure, options.consume_timeout) if hooks else None
+        runner = make_runner(listener, options.threads, self._env.clock, watch, f"ariane-listener-{group}")
+        offsets, meter = self._offsets(instance), Meter(self._env.clock)
+        back = SendBack(group, instance, options, self._max_times())
+        locks = Locks(group, instance) if orderly and options.model is Model.CLUSTERING else None
+        service: Concurrently | Orderly
+        if orderly:
+            service = Orderly(instance, options, runner, offsets, back, meter, locks or Locks(group, instance))
+        else:
+            service = Concurrently(instance, options, runner, offsets, back, meter)
+        return Engine(group, instance, options, self._subscriptions, offsets, meter, runner, service, locks)
+
+    def _max_times(self) -> int:
+        if self._options.max_reconsume_times >= 0:
+            return self._options.max_reconsume_times
+        return NO_LIMIT if self._options.orderly else MAX_TIMES
+
+    def _offsets(self, instance: Instance) -> OffsetStore:
+        if self._options.model is Model.CLUSTERING:
+            return RemoteOffsets(self._group, instance.calls)
+        folder = self._options.offset_folder or default_folder()
+        return LocalOffsets(folder, instance.client_id, self._group, self._env.files)
+
+    async def _check(self, instance: Instance, wanted: SubscriptionData) -> None:
+        """Let a broker look at an SQL expression, so that a mistake in it is an error at once."""
+        if wanted.expression_type == "TAG" or not await instance.routes.refresh_quietly(wanted.topic):
+            return
+        route = await instance.routes.find(wanted.topic)
+        address = next((instance.routes.master(queue.broker_name) for queue in route.read_queues), None)
+        if address is not None:
+            body = CheckClientRequestBody(instance.client_id, self._group, wanted)
+            await instance.wire.ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=body.encode())
+
+    async def _shut(self, instance: Instance) -> None:
+        if self._handoff is not None:
+            self._handoff.close()
+        await self._engine.stop()
+        if self._tracer is not None:
+            await self._tracer.close()

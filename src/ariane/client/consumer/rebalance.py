@@ -1,0 +1,111 @@
+"""Which queues are ours: asked anew when members come or go, and now and then."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+
+from ariane.client.instance import Instance
+from ariane.client.options import ConsumerOptions, Model
+from ariane.errors import ArianeError
+from ariane.message import RETRY_PREFIX, MessageQueue
+
+log = logging.getLogger("ariane.client")
+
+Divide = Callable[[str, set[MessageQueue]], Awaitable[bool]]
+"""Called with a topic and the queues of it that are ours; says whether anything changed."""
+
+
+class Rebalance:
+    """Works out our share of each topic, again and again."""
+
+    def __init__(
+        self,
+        group: str,
+        instance: Instance,
+        options: ConsumerOptions,
+        topics: Callable[[], Collection[str]],
+        divide: Divide,
+    ) -> None:
+        self._group = group
+        self._instance = instance
+        self._options = options
+        self._topics = topics
+        self._divide = divide
+        self._due = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Rebalance each 20 s and whenever `soon` is called."""
+        self._task = self._instance.spawn(self._run())
+
+    async def stop(self) -> None:
+        """No more changes; waits for one that is under way."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def soon(self) -> None:
+        """Rebalance as soon as possible."""
+        self._due.set()
+
+    async def _run(self) -> None:
+        while True:
+            await self._wait()
+            await self.now()
+
+    async def _wait(self) -> None:
+        due = asyncio.ensure_future(self._due.wait())
+        late = asyncio.ensure_future(self._instance.env.clock.sleep(self._options.rebalance_interval))
+        try:
+            await asyncio.wait({due, late}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            due.cancel()
+            late.cancel()
+        self._due.clear()
+
+    async def now(self) -> None:
+        """One round over all topics; a topic that fails waits for the next round."""
+        async with self._turn:
+            changed = False
+            for topic in list(self._topics()):
+                try:
+                    changed |= await self._balance(topic)
+                except ArianeError as error:
+                    if not topic.startswith(RETRY_PREFIX):
+                        log.warning("%s: topic %s was not rebalanced: %s", self._group, topic, error)
+            if changed:
+                await self._instance.send_heartbeats()
+
+    async def _balance(self, topic: str) -> bool:
+        route = await self._instance.routes.find(topic)
+        queues = sorted(route.read_queues)
+        if self._options.model is Model.BROADCASTING:
+            return await self._divide(topic, set(queues))
+        members = sorted(await self._members(topic))
+        me = self._instance.client_id
+        if me not in members:
+            return True  # the broker does not know us yet or any more: a heartbeat will tell it
+        if not queues:
+            return False
+        try:
+            mine = set(self._options.allocate(self._group, me, queues, members))
+        except Exception:
+            log.exception("%s: the allocation strategy failed for topic %s", self._group, topic)
+            return False
+        return await self._divide(topic, mine)
+
+    async def _members(self, topic: str) -> list[str]:
+        """The members of the group, as any broker of the topic knows them."""
+        route = await self._instance.routes.find(topic)
+        brokers = [broker.broker_addrs for broker in route.data.broker_datas if broker.broker_addrs]
+        self._instance.env.random.shuffle(brokers)
+        failure: ArianeError | None = None
+        for addresses in brokers:
+            try:
+                return await self._instance.calls.members(self._group, addresses.get(0) or addresses[min(addresses)])
+            except ArianeError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+        return []

@@ -1,0 +1,211 @@
+"""Running listeners: functions in threads, coroutines in the loop; answers come back to the loop in bunches."""
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Protocol
+
+from ariane.client.consumer.listener import (
+    Call,
+    ConsumeStatus,
+    Delivery,
+    Listener,
+    Unfinished,
+    is_coroutine,
+    with_delivery,
+)
+from ariane.client.consumer.process_queue import ProcessQueue
+from ariane.client.hooks import ConsumeContext
+from ariane.env import Clock
+from ariane.message import ReceivedMessage
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Messages on their way through a listener."""
+
+    queue: ProcessQueue
+    messages: list[ReceivedMessage]
+    delivery: Delivery
+    done: Callable[["Batch"], None]
+    started: float | None = None
+    status: ConsumeStatus | None = None
+    error: Exception | None = None
+    wall: float = 0.0
+    cpu: float | None = None
+    context: ConsumeContext | None = None
+
+
+class Watch(Protocol):
+    """Sees each call of a listener, in the thread or task that makes it."""
+
+    def before(self, batch: Batch) -> None: ...
+
+    def after(self, batch: Batch) -> None: ...
+
+
+class Runner(Protocol):
+    """Calls a listener with batches, several at a time. Batches of dropped queues are passed over."""
+
+    @property
+    def size(self) -> int: ...
+
+    def submit(self, batch: Batch) -> None: ...
+
+    async def close(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds for calls under way."""
+        ...
+
+
+class _Open:
+    """Counts what was submitted and is not done."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def add(self) -> None:
+        self.count += 1
+        self._none.clear()
+
+    def finish(self, batch: Batch) -> None:
+        batch.done(batch)
+        self.count -= 1
+        if not self.count:
+            self._none.set()
+
+    async def wait(self, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await self._none.wait()
+        except TimeoutError:
+            return
+
+
+class CoroutineRunner:
+    """A coroutine listener: so many calls at a time, all in the loop."""
+
+    def __init__(self, call: Call, size: int, clock: Clock, watch: Watch | None) -> None:
+        self.size = size
+        self._call = call
+        self._clock = clock
+        self._watch = watch
+        self._waiting: asyncio.Queue[Batch] = asyncio.Queue()
+        self._workers: list[asyncio.Task[None]] = []
+        self._open = _Open()
+
+    def submit(self, batch: Batch) -> None:
+        """Call the listener when there is room."""
+        self._open.add()
+        self._waiting.put_nowait(batch)
+        if len(self._workers) < min(self.size, self._open.count):
+            self._workers.append(asyncio.get_running_loop().create_task(self._work()))
+
+    async def _work(self) -> None:
+        while True:
+            batch = await self._waiting.get()
+            if not batch.queue.dropped:
+                await self._run(batch)
+            self._open.finish(batch)
+
+    async def _run(self, batch: Batch) -> None:
+        batch.started = started = self._clock.monotonic()
+        if self._watch is not None:
+            self._watch.before(batch)
+        try:
+            batch.status = await self._call(batch.messages, batch.delivery)
+        except Unfinished:
+            batch.started = None
+        except Exception as error:
+            batch.error = error
+        batch.wall = self._clock.monotonic() - started
+        if self._watch is not None:
+            self._watch.after(batch)
+
+    async def close(self, timeout: float) -> None:
+        """Let calls under way finish; those that do not are cancelled."""
+        await self._open.wait(timeout)
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+
+
+class ThreadRunner:
+    """A listener function: so many threads, started as they are needed."""
+
+    def __init__(self, call: Call, size: int, clock: Clock, watch: Watch | None, name: str) -> None:
+        self.size = size
+        self._call = call
+        self._clock = clock
+        self._watch = watch
+        self._name = name
+        self._loop = asyncio.get_running_loop()
+        self._waiting: SimpleQueue[Batch | None] = SimpleQueue()
+        self._finished: deque[Batch] = deque()
+        self._collecting = False
+        self._threads: list[threading.Thread] = []
+        self._open = _Open()
+
+    def submit(self, batch: Batch) -> None:
+        """Call the listener when a thread is free."""
+        self._open.add()
+        if len(self._threads) < min(self.size, self._open.count):
+            self._start_thread()
+        self._waiting.put(batch)
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads) + 1}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        while (batch := self._waiting.get()) is not None:
+            if not batch.queue.dropped:
+                self._run(batch)
+            self._finished.append(batch)
+            if not self._collecting:
+                self._collecting = True
+                self._tell_loop()
+
+    def _tell_loop(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self._collect)
+        except RuntimeError:  # the loop is closed: nobody is left who could use the answer
+            self._finished.clear()
+
+    def _run(self, batch: Batch) -> None:
+        if self._watch is not None:
+            self._watch.before(batch)
+        batch.started = started = self._clock.monotonic()
+        cpu = time.thread_time()
+        try:
+            batch.status = self._call(batch.messages, batch.delivery)
+        except Exception as error:
+            batch.error = error
+        batch.cpu = time.thread_time() - cpu
+        batch.wall = self._clock.monotonic() - started
+        if self._watch is not None:
+            self._watch.after(batch)
+
+    def _collect(self) -> None:
+        self._collecting = False  # before looking: whoever finishes after the look will call again
+        while self._finished:
+            self._open.finish(self._finished.popleft())
+
+    async def close(self, timeout: float) -> None:
+        """Let calls under way finish; a thread that does not is left alone, and ends after its call."""
+        await self._open.wait(timeout)
+        for _ in self._threads:
+            self._waiting.put(None)
+
+
+def make_runner(listener: Listener, size: int, clock: Clock, watch: Watch | None, name: str) -> Runner:
+    """The runner that fits a listener."""
+    if is_coroutine(listener):
+        return CoroutineRunner(with_delivery(listener), size, clock, watch)
+    return ThreadRunner(with_delivery(listener), size, clock, watch, name)

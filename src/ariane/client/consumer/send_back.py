@@ -1,0 +1,76 @@
+"""Messages that failed go back to the broker, to come again later or to end among the dead letters."""
+
+import logging
+
+from ariane.client.instance import Instance
+from ariane.client.options import ClientOptions, ProducerOptions
+from ariane.client.outgoing import Packer
+from ariane.client.sending import Sender
+from ariane.errors import ArianeError
+from ariane.message import (
+    DELAY,
+    MAX_RECONSUME_TIMES,
+    ORIGIN_MESSAGE_ID,
+    RECONSUME_TIME,
+    RETRY_TOPIC,
+    TRANSACTION_PREPARED,
+    Message,
+    ReceivedMessage,
+    retry_topic,
+)
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.headers import ConsumerSendMsgBackRequest
+
+log = logging.getLogger("ariane.client")
+
+INNER_GROUP = "CLIENT_INNER_PRODUCER"
+NO_LIMIT = (1 << 31) - 1
+
+
+class SendBack:
+    """Sends messages back, and when the broker does not take them, as new messages to the group's retry topic."""
+
+    def __init__(self, group: str, instance: Instance, options: ClientOptions, max_reconsume_times: int) -> None:
+        self._group = group
+        self._instance = instance
+        self._most = max_reconsume_times
+        own = ProducerOptions.of(ClientOptions.of(options, {}), {})
+        self._sender = Sender(instance, INNER_GROUP, own)
+        self._packer = Packer(own, instance.ids)
+        self._timeout = own.send_timeout
+
+    async def send(self, message: ReceivedMessage, delay_level: int) -> bool:
+        """Send one message back; False when that did not go in either way."""
+        header = ConsumerSendMsgBackRequest(
+            message.physical_offset,
+            self._group,
+            delay_level,
+            message.message_id,
+            message.topic,
+            max_reconsume_times=self._most,
+        )
+        try:
+            address = await self._instance.calls.master(message.queue)
+            await self._instance.wire.ask(address, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=5.0)
+        except ArianeError as error:
+            log.warning(
+                "%s: message %s was not taken back, sending it anew: %s", self._group, message.message_id, error
+            )
+            return await self.send_anew(message, message.reconsume_times + 1)
+        return True
+
+    async def send_anew(self, message: ReceivedMessage, reconsume_times: int) -> bool:
+        """Send a copy to the retry topic; a broker that sees it was tried too often makes it a dead letter."""
+        properties = {name: value for name, value in message.properties.items() if name != TRANSACTION_PREPARED}
+        properties[ORIGIN_MESSAGE_ID] = properties.get(ORIGIN_MESSAGE_ID) or message.message_id
+        properties[RETRY_TOPIC] = message.topic
+        properties[RECONSUME_TIME] = str(reconsume_times)
+        properties[MAX_RECONSUME_TIMES] = str(self._most)
+        properties[DELAY] = str(3 + message.reconsume_times)
+        again = Message(retry_topic(self._group), message.body, properties=properties, flag=message.flag)
+        try:
+            await self._sender.send_anywhere(self._packer.pack(again), self._timeout)
+        except ArianeError as error:
+            log.warning("%s: message %s could not be sent anew: %s", self._group, message.message_id, error)
+            return False
+        return True

@@ -1,0 +1,26 @@
+"""Where to begin with a queue."""
+
+from ariane.client.broker_calls import BrokerCalls
+from ariane.client.consumer.offsets import OffsetStore
+from ariane.client.options import ConsumeFrom, ConsumerOptions
+from ariane.message import RETRY_PREFIX, MessageQueue
+
+HALF_AN_HOUR = 1_800_000  # milliseconds: how far back a timestamp begins that nobody set
+
+
+async def start_offset(
+    calls: BrokerCalls, options: ConsumerOptions, offsets: OffsetStore, queue: MessageQueue, now_ms: int
+) -> int:
+    """The stored offset; without one the end, the beginning, or a time, as the consumer was told."""
+    stored = await offsets.read(queue)
+    if stored is not None:
+        return stored
+    is_retry = queue.topic.startswith(RETRY_PREFIX)
+    if options.consume_from is ConsumeFrom.FIRST:
+        return 0
+    if options.consume_from is ConsumeFrom.LAST:
+        return 0 if is_retry else await calls.max_offset(queue)
+    if is_retry:
+        return await calls.max_offset(queue)
+    moment = options.consume_timestamp
+    return await calls.search_offset(queue, now_ms - HALF_AN_HOUR if moment is None else int(moment.timestamp() * 1000))

@@ -1,0 +1,99 @@
+"""PushConsumer for threads, derived from ariane.client.consumer.push by scripts/derive_sync.py."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Unpack
+
+from ariane.client.consumer.listener import Listener
+from ariane.client.consumer.push import PushConsumer as AsyncPushConsumer
+from ariane.client.consumer.stats import ConsumerStats
+from ariane.client.hooks import ConsumeHook
+from ariane.client.options import Expression, PushKeywords, PushOptions
+from ariane.client.portal import Portal
+from ariane.client.sync.lifecycle import Lifecycle
+from ariane.env import Env
+from ariane.message import MessageQueue, ReceivedMessage
+from ariane.remoting import RpcHook
+
+
+class PushConsumer(Lifecycle):
+    """Consumes topics: `PushConsumer("billing", "orders", listener)`, or `{"orders": "TagA || TagB"}` for some tags.
+
+    A listener is a function or coroutine function that gets a list of messages (one, unless `consume_batch` says more)
+    and returns a `ConsumeStatus`. Without a listener, iterate: `async for message in consumer`. A message counts as
+    consumed when the next one is asked for; one that the loop breaks off with comes again."""
+
+    _client: AsyncPushConsumer
+
+    def __init__(
+        self,
+        group: str,
+        subscriptions: str | Mapping[str, Expression] | None = None,
+        listener: Listener | None = None,
+        *,
+        options: PushOptions | None = None,
+        consume_hooks: Sequence[ConsumeHook] = (),
+        rpc_hooks: Sequence[RpcHook] = (),
+        env: Env | None = None,
+        **keywords: Unpack[PushKeywords],
+    ) -> None:
+        self._portal = Portal.get()
+        self._client = AsyncPushConsumer(
+            group,
+            subscriptions,
+            listener,
+            options=options,
+            consume_hooks=consume_hooks,
+            rpc_hooks=rpc_hooks,
+            env=env,
+            **keywords,
+        )
+
+    @property
+    def options(self) -> PushOptions:
+        """The options it was made with."""
+        return self._client.options
+
+    def subscribe(self, topic: str, expression: Expression = "*") -> None:
+        """Take a topic too, or with another expression; all consumers of a group must subscribe alike."""
+        self._portal.run(self._client.subscribe(topic, expression))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Take a topic no longer."""
+        self._portal.run(self._client.unsubscribe(topic))
+
+    def pause(self) -> None:
+        """Pull nothing more; what is cached is still consumed."""
+        self._portal.run(self._client.pause())
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._portal.run(self._client.resume())
+
+    def commit(self, *, wait: bool = True) -> None:
+        """Store the offsets now; otherwise that is done each 5 s and at the end."""
+        self._portal.run(self._client.commit(wait=wait))
+
+    def queues(self) -> list[MessageQueue]:
+        """The queues that this consumer holds now."""
+        return self._portal.run(self._client.queues())
+
+    def rebalance(self) -> None:
+        """Work out anew which queues are ours, without waiting for the next time."""
+        self._portal.run(self._client.rebalance())
+
+    def stats(self) -> ConsumerStats:
+        """Rates, times, lag, and the number of threads that the listener could use."""
+        return self._portal.run(self._client.stats())
+
+    def __iter__(self) -> Iterator[ReceivedMessage]:
+        iterator = self._client.__aiter__()
+        while True:
+            try:
+                message = self._portal.next(iterator)
+            except StopAsyncIteration:
+                return
+            try:
+                yield message
+            except GeneratorExit:  # the loop broke off: the message comes again
+                self._portal.finish(iterator)
+                raise

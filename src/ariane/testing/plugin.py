@@ -1,0 +1,15 @@
+"""Pytest fixtures for users' tests: put `pytest_plugins = ["ariane.testing.plugin"]` into conftest.py."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ariane.testing.cluster import Cluster
+
+
+@pytest.fixture
+def ariane_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A name server and a broker of the test's own, gone at its end."""
+    with Cluster(tmp_path / "ariane") as cluster:
+        yield cluster
