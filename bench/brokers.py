@@ -1,5 +1,6 @@
 """The two brokers under test, started as their users start them: Apache's 4.9.7 and ours."""
 
+import os
 import subprocess
 import sys
 import time
@@ -72,31 +73,44 @@ class Apache:
 
 
 class Ariane:
-    """Our broker and name server as two processes, so that the broker's cost stands alone."""
+    """Our broker and name server as two processes, so that the broker's cost stands alone.
+
+    The command is the one installed beside this Python, or the one that the variable ARIANE names.
+    """
 
     name = "ariane"
 
-    def __init__(self, home: Path, flush: str) -> None:
+    def __init__(self, home: Path, flush: str, *, namesrv: bool = True) -> None:
         home.mkdir(parents=True)
-        names_port, port = free_port(), free_port(-2, 1)
-        self.namesrv = f"127.0.0.1:{names_port}"
+        port = free_port(-2, 1)
+        self.address = f"127.0.0.1:{port}"
+        self._names: subprocess.Popen[bytes] | None = None
+        self.namesrv = self._start_names(home, free_port()) if namesrv else ""
         (home / "broker.conf").write_text(settings(port, self.namesrv, home / "store", flush))
-        self._names = _start(home, "namesrv", ["--listen-port", str(names_port)])
-        until(lambda: listening(names_port), 30, "our name server")
         started = time.monotonic()
         self._broker = _start(home, "broker", ["-c", str(home / "broker.conf")])
-        until(lambda: listening(port), 60, "our broker")
+        try:
+            until(lambda: listening(port), 60, "our broker")
+        except TimeoutError:
+            self.stop()
+            raise RuntimeError(f"our broker did not start:\n{(home / 'broker.log').read_text()[-3000:]}") from None
         self.seconds_to_ready = time.monotonic() - started
         self.pid = self._broker.pid
 
+    def _start_names(self, home: Path, port: int) -> str:
+        self._names = _start(home, "namesrv", ["--listen-port", str(port)])
+        until(lambda: listening(port), 30, "our name server")
+        return f"127.0.0.1:{port}"
+
     def stop(self) -> None:
-        for process in (self._broker, self._names):
+        processes = [process for process in (self._broker, self._names) if process is not None]
+        for process in processes:
             process.terminate()
-        for process in (self._broker, self._names):
+        for process in processes:
             process.wait(60)
 
 
 def _start(home: Path, what: str, arguments: list[str]) -> subprocess.Popen[bytes]:
-    command = [str(Path(sys.executable).parent / "ariane"), what, *arguments]
+    command = [os.environ.get("ARIANE", str(Path(sys.executable).parent / "ariane")), what, *arguments]
     with (home / f"{what}.log").open("wb") as log:
         return subprocess.Popen(command, cwd=home, stdout=log, stderr=subprocess.STDOUT)

@@ -7,16 +7,12 @@ from typing import Any, cast
 
 from ariane.broker.config import BrokerOptions
 from ariane.broker.server import Broker
-from ariane.protocol.batch import BatchItem, encode_batch
-from ariane.protocol.codes import RequestCode
-from ariane.protocol.command import Command
-from ariane.protocol.frame import encode
 from ariane.remoting.connection import Connection
 from ariane.remoting.endpoint import Endpoint
 from ariane.settings.host import Host
+from bench.frames import BODY, batch_frame, pull_frame, send_frame
 
 TOPIC = "hot"
-BODY = b"x" * 128
 READ = 32  # requests that arrive in one read
 FILLED = 4096  # messages that pulls find
 _BATCH = 32
@@ -100,52 +96,17 @@ def workloads() -> list[Workload]:
 
 
 def send_workload(topic: str = TOPIC, queues: int = 4) -> Workload:
-    requests = [_send(number, topic, number % queues) for number in range(8 * READ)]
+    requests = [send_frame(number, topic, number % queues) for number in range(8 * READ)]
     chunks = [b"".join(requests[start : start + READ]) for start in range(0, len(requests), READ)]
     return Workload("send", chunks, READ)
 
 
 def batch_workload() -> Workload:
-    requests = [_batch(number) for number in range(8)]
+    requests = [batch_frame(TOPIC, number, BODY, _BATCH) for number in range(8)]
     return Workload("batch", [b"".join(requests[start : start + 2]) for start in range(0, 8, 2)], 2 * _BATCH)
 
 
 def pull_workload() -> Workload:
     offsets = range(0, FILLED, _BATCH)
-    requests = [_pull(number, offset) for number, offset in enumerate(offsets)]
+    requests = [pull_frame(TOPIC, number, offset) for number, offset in enumerate(offsets)]
     return Workload("pull", [b"".join(requests[at : at + 4]) for at in range(0, len(requests), 4)], 4 * _BATCH)
-
-
-def _properties(number: int) -> str:
-    return f"UNIQ_KEY\x017F0000010000{number:020X}\x02WAIT\x01true\x02"
-
-
-def _header(topic: str, queue: int, properties: str, batch: str) -> dict[str, str]:
-    return {
-        "a": "bench-producer", "b": topic, "c": "TBW102", "d": "4", "e": str(queue), "f": "0", "g": "1700000000000",
-        "h": "0", "i": properties, "j": "0", "k": "false", "m": batch,
-    }  # fmt: skip
-
-
-def _send(number: int, topic: str, queue: int) -> bytes:
-    fields = _header(topic, queue, _properties(number), "false")
-    return _java(RequestCode.SEND_MESSAGE_V2, fields, BODY, number)
-
-
-def _batch(number: int) -> bytes:
-    items = [BatchItem(0, BODY, _properties(number * _BATCH + n).encode()) for n in range(_BATCH)]
-    fields = _header(TOPIC, 0, "WAIT\x01true\x02", "true")
-    return _java(RequestCode.SEND_BATCH_MESSAGE, fields, encode_batch(items), number)
-
-
-def _pull(number: int, offset: int) -> bytes:
-    fields = {
-        "consumerGroup": "bench-consumer", "topic": TOPIC, "queueId": "0", "queueOffset": str(offset),
-        "maxMsgNums": str(_BATCH), "sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "15000",
-        "subscription": "*", "subVersion": "0", "expressionType": "TAG",
-    }  # fmt: skip
-    return _java(RequestCode.PULL_MESSAGE, fields, b"", number)
-
-
-def _java(code: int, fields: dict[str, str], body: bytes, opaque: int) -> bytes:
-    return encode(Command(code, fields, body, opaque=opaque, language="JAVA", version=407))
