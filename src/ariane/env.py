@@ -223,12 +223,15 @@ _CLEAR_STEP = 1 << 20
 
 
 class _Mapped:
-    """Mapped writes need no system call; `sync` uses fdatasync, which lets other threads run while it waits."""
+    """Mapped writes need no system call; `sync` uses fdatasync, which lets other threads run while it waits.
+
+    The mapping has a descriptor of its own: a second one is opened only for the few files that are ever synced.
+    """
 
     def __init__(self, path: Path, size: int, fd: int) -> None:
         self.path = path
         self.size = size
-        self._fd = fd
+        self._fd = -1
         self._map = mmap.mmap(fd, size)
 
     def write(self, at: int, data: bytes) -> None:
@@ -241,6 +244,8 @@ class _Mapped:
         return memoryview(self._map)[at : at + length]
 
     def sync(self) -> None:
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_RDWR)
         os.fdatasync(self._fd)
 
     def populate(self, at: int, length: int) -> None:
@@ -307,10 +312,11 @@ class SystemFiles:
             self._extend(fd, size, allocate)
             return _Mapped(path, size, fd)
         except BaseException:
-            os.close(fd)
             if created:  # half a file would be taken for a whole one later
                 path.unlink()
             raise
+        finally:
+            os.close(fd)
 
     @staticmethod
     def _extend(fd: int, size: int, allocate: bool) -> None:

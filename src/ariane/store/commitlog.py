@@ -71,6 +71,10 @@ class CommitLog:
             return
         self.start_file(limit)
 
+    def start_next(self) -> None:
+        """Go on in a new file, whether or not the last one is full; raises OSError when the disk has no room for it."""
+        self.start_file(self.files[-1].base + self.file_size if self.files else 0)
+
     def start_file(self, base: int) -> None:
         """Close the last file with a blank record and go on in a new one that begins at `base`."""
         new = LogFile(base, self._allocator.take(self.folder / file_name(base), self.file_size))

@@ -5,8 +5,8 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from ariane.env import Clock
-from ariane.store.commitlog import CommitLog
+from ariane.env import Clock, MappedFile
+from ariane.store.commitlog import CommitLog, LogFile
 from ariane.store.health import Health
 from ariane.store.options import StoreOptions
 from ariane.store.worker import Worker
@@ -80,7 +80,8 @@ class Flusher:
         self._wanted = False
         self._busy = True
         self._syncing, self._gathering = self._gathering, []
-        round_ = Round(self._log, self._log.flushed, self._log.end, self.last_store_time(), self._suspect)
+        start, end = self._log.flushed, self._log.end
+        round_ = Round(self._log.dirty_files(start, end), start, end, self.last_store_time(), self._suspect)
         self._worker.submit(round_.run, lambda error: self._ended(round_, error))
 
     def _ended(self, round_: "Round", error: BaseException | None) -> None:
@@ -137,24 +138,24 @@ class Flusher:
 class Round:
     """One sync of the log, done in the thread."""
 
-    __slots__ = ("_log", "_start", "_suspect", "end", "store_time")
+    __slots__ = ("_files", "_start", "_suspect", "end", "store_time")
 
-    def __init__(self, source: CommitLog, start: int, end: int, store_time: int, suspect: bool) -> None:
-        self._log = source
+    def __init__(self, files: list[LogFile], start: int, end: int, store_time: int, suspect: bool) -> None:
+        self._files = files
         self._start = start
         self._suspect = suspect
         self.end = end
         self.store_time = store_time
 
     def run(self) -> None:
-        for file in self._log.dirty_files(self._start, self.end):
+        for file in self._files:
             if self._suspect:
-                self._rewrite(file.file.read, file.file.write, file.base)
+                self._rewrite(file.file, file.base)
             file.file.sync()
 
-    def _rewrite(self, read: Callable[[int, int], bytes], write: Callable[[int, bytes], None], base: int) -> None:
+    def _rewrite(self, file: MappedFile, base: int) -> None:
         """The kernel may give up pages whose writing failed: only pages written anew are sure to be tried again."""
         start = max(self._start - base, 0)
-        end = min(self.end - base, self._log.file_size)
+        end = min(self.end - base, file.size)
         for at in range(start, end, _REWRITE_STEP):
-            write(at, read(at, min(_REWRITE_STEP, end - at)))
+            file.write(at, file.read(at, min(_REWRITE_STEP, end - at)))

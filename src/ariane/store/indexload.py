@@ -51,31 +51,32 @@ def _shape_of(file: PlainFile, size: int, slots: int, entries: int) -> tuple[int
     if size < HEADER_SIZE:
         return None
     fits = HEADER_SIZE + slots * SLOT_SIZE + entries * INDEX_ENTRY_SIZE == size
-    _, _, begin_offset, _, _, count = HEADER.unpack(file.pread(0, HEADER_SIZE))
+    _, _, begin_offset, end_offset, _, count = HEADER.unpack(file.pread(0, HEADER_SIZE))
     if count <= 1:
         return (slots, entries) if fits else None
-    if fits and _begins_at(file, slots, begin_offset):
+    ends = (1, begin_offset), (count - 1, end_offset)
+    if fits and all(_has_entry(file, slots, number, offset) for number, offset in ends):
         return slots, entries
-    return _search_shape(file, size, begin_offset)
+    return _search_shape(file, size, count, ends)
 
 
-def _begins_at(file: PlainFile, slots: int, begin_offset: int) -> bool:
-    """Whether the first entry lies behind so many slots: it has the offset of the header, and its slot is in use."""
-    raw = file.pread(HEADER_SIZE + slots * SLOT_SIZE + INDEX_ENTRY_SIZE, INDEX_ENTRY_SIZE)
+def _has_entry(file: PlainFile, slots: int, number: int, log_offset: int) -> bool:
+    """Whether behind so many slots the entry of this number has this offset, and its slot is in use."""
+    raw = file.pread(HEADER_SIZE + slots * SLOT_SIZE + number * INDEX_ENTRY_SIZE, INDEX_ENTRY_SIZE)
     if len(raw) < INDEX_ENTRY_SIZE:
         return False
     key_hash, offset, _, older = INDEX_ENTRY.unpack(raw)
     slot = SLOT.unpack(file.pread(HEADER_SIZE + key_hash % slots * SLOT_SIZE, SLOT_SIZE))[0]
-    return bool(offset == begin_offset and older == 0 and slot > 0)
+    return bool(offset == log_offset and key_hash > 0 and 0 <= older < number <= slot)
 
 
-def _search_shape(file: PlainFile, size: int, begin_offset: int) -> tuple[int, int] | None:
-    """Try each number of slots that leaves a whole number of entries."""
-    most = (size - HEADER_SIZE) // SLOT_SIZE
-    for slots in range(1, most):
-        rest = size - HEADER_SIZE - slots * SLOT_SIZE
-        if rest % INDEX_ENTRY_SIZE == 0 and rest > INDEX_ENTRY_SIZE and _begins_at(file, slots, begin_offset):
-            return slots, rest // INDEX_ENTRY_SIZE
+def _search_shape(file: PlainFile, size: int, count: int, ends: tuple[tuple[int, int], ...]) -> tuple[int, int] | None:
+    """Try each number of slots that leaves a whole number of entries, and enough of them."""
+    most = (size - HEADER_SIZE - count * INDEX_ENTRY_SIZE) // SLOT_SIZE
+    first = (size - HEADER_SIZE) // SLOT_SIZE % (INDEX_ENTRY_SIZE // SLOT_SIZE) or INDEX_ENTRY_SIZE // SLOT_SIZE
+    for slots in range(first, most + 1, INDEX_ENTRY_SIZE // SLOT_SIZE):
+        if all(_has_entry(file, slots, number, offset) for number, offset in ends):
+            return slots, (size - HEADER_SIZE - slots * SLOT_SIZE) // INDEX_ENTRY_SIZE
     return None
 
 

@@ -33,6 +33,11 @@ class OpenFiles:
         if found is not None:
             found.close()
 
+    def forget_under(self, folder: Path) -> None:
+        """Close all files of a folder that is about to be removed."""
+        for path in [path for path in self._open if folder in path.parents]:
+            self.forget(path)
+
     def doom(self, path: Path) -> None:
         """Close a file and have it removed before the next entries are written."""
         self.forget(path)

@@ -130,8 +130,10 @@ class QueueWriter:
     def _remove(self, path: Path) -> None:
         self._unsynced.pop(path, None)
         if self._files.is_folder(path):
+            self._opened.forget_under(path)
             self._files.remove_folder(path)
-            self._folders.discard(path)
+            self._unsynced = {file: size for file, size in self._unsynced.items() if path not in file.parents}
+            self._folders = {folder for folder in self._folders if folder != path and path not in folder.parents}
         else:
             self._opened.remove(path)
 

@@ -102,7 +102,9 @@ class Retention:
         """Delete from the oldest on, never the newest, never one behind a file that stays."""
         pause = self.options.delete_commitlog_files_interval.total_seconds()
         for count in range(FILES_A_PASS):
-            if len(self._log.files) < 2 or not (at_once or self._is_expired(self._log.files[0])):
+            if len(self._log.files) < 2 or self._log.files[1].base > self._log.flushed:
+                return
+            if not (at_once or self._is_expired(self._log.files[0])):
                 return
             if count and pause:
                 await self._env.clock.sleep(pause)

@@ -195,6 +195,7 @@ class MessageStore:
         self._queue_flusher.flush(thorough=True)
         if self.health.writable and self.dispatch_behind == 0 and self.log.flushed == self.log.end:
             self.env.files.remove(self.layout.abort)
+            self.env.files.sync_folder(self.layout.root)
         else:
             log.error("the store was not closed cleanly: %s", self.health.text or "not all is durable")
         self._release()
@@ -230,7 +231,7 @@ class MessageStore:
 
     def _try_room(self) -> None:
         try:
-            self.log.start_file(self.log.roll(self.log.written - 1) if self.log.files else 0)
+            self.log.start_next()
         except OSError as error:
             log.info("still no room for the next log file: %s", error)
         else:
