@@ -1,4 +1,4 @@
-"""A cluster of ours that does not make tests wait: every delay level is a second, transactions are checked each second."""
+"""A cluster of ours that does not make tests wait: a second for every delay level and between checks."""
 
 from collections.abc import Iterator
 

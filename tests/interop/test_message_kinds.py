@@ -1,6 +1,7 @@
 """Apache's client against our broker: delayed, retried, transactional and replied messages."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -25,13 +26,8 @@ def test_a_delayed_message_arrives_late_but_whole(quick: Cluster, java: Driver) 
 
 def test_a_failing_message_comes_back_and_ends_as_a_dead_letter(quick: Cluster, java: Driver) -> None:
     topic = unique("retry")
-    script = {"fail": 99}
-    with (
-        java.producer(quick.namesrv) as producer,
-        java.push_consumer(
-            quick.namesrv, topic, script=script, maxReconsumeTimes=2, consumeFromWhere=FIRST
-        ) as consumer,
-    ):
+    settings: dict[str, Any] = {"script": {"fail": 99}, "maxReconsumeTimes": 2, "consumeFromWhere": FIRST}
+    with java.producer(quick.namesrv) as producer, java.push_consumer(quick.namesrv, topic, **settings) as consumer:
         sent = producer.send(topic, b"poison", keys=["k"])
         tries = consumer.await_messages(3)
         dead = f"%DLQ%{consumer.group}"

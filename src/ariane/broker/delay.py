@@ -22,6 +22,7 @@ from ariane.store.results import PutResult, PutStatus
 log = logging.getLogger("ariane.broker.delay")
 
 BATCH = 64  # messages of one level before others get their turn
+SHORTEST = 0.01  # seconds: messages due that near to each other are delivered together
 RETRY = 0.1  # seconds until a delivery that the store refused is tried again
 IDLE = 1.0  # longest nap: messages that came by replication announce themselves to nobody
 STORED = frozenset(
@@ -233,7 +234,7 @@ class Delay:
         for physical, _, due in entries:
             remaining = self._remaining_ms(level, due)
             if remaining > 0:
-                return min(IDLE, remaining / 1000)
+                return min(IDLE, max(SHORTEST, remaining / 1000))
             if not self._deliver(level, physical):
                 return RETRY
             level.offset += 1

@@ -83,6 +83,7 @@ class MessageKinds:
         return members[next(self._turn) % len(members)] if members else None
 
     async def _check_round(self) -> None:
+        self._ensure(HALF_TOPIC)
         await self.recovered()
         await self.check.round()
         self._broker.store.dispatch_now()
@@ -92,6 +93,8 @@ class MessageKinds:
     def start(self) -> None:
         self._file.load()
         self.delay.correct()
+        if self._broker.options.broker_role == "SLAVE":
+            return  # a slave has what its master delivered and decided
         self.check.load()
         self._recovery = asyncio.get_running_loop().create_task(self.check.recover(), name="read decided transactions")
         self.delay.start()
@@ -107,7 +110,8 @@ class MessageKinds:
             self._recovery.cancel()
             await asyncio.gather(self._recovery, return_exceptions=True)
             self.check.keep()
-        await self.save()
+            await self._broker.persistence.save_offsets()
+            await self.save()
 
     async def recovered(self) -> None:
         """Wait until it is known which half messages earlier runs decided."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ariane.broker.names import SYSTEM_TOPICS
 from ariane.errors import ResponseError
 from ariane.protocol.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody
 from ariane.protocol.codes import RequestCode, ResponseCode
@@ -35,7 +36,7 @@ class AdminStoreHandler:
         return request.reply()
 
     def clean_topics(self, _: Connection, request: Command) -> Command:
-        self._broker.store.clean_unused_topics(self._broker.topics.names())
+        self._broker.store.clean_unused_topics(self._broker.topics.names() | SYSTEM_TOPICS)
         return request.reply()
 
     def look(self, _: Connection, request: Command) -> Command:
