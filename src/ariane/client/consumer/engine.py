@@ -68,7 +68,7 @@ class Engine:
         self.puller.subscription = subscriptions.get
         self.puller.deliver = service.deliver
         self.puller.gone = self._offset_gone
-        self.rebalance = Rebalance(group, instance, options, lambda: subscriptions.keys(), self._divide)
+        self.rebalance = Rebalance(group, instance, options, lambda: subscriptions.keys(), self._divide, self.announced)
 
     async def start(self) -> None:
         """Become a member of the group and take the first queues."""
@@ -77,6 +77,7 @@ class Engine:
         for topic in list(self._subscriptions):
             await instance.routes.refresh_quietly(topic)
         await instance.send_heartbeats(complain=True)
+        self.announced()
         await self.rebalance.now()
         self.rebalance.start()
         self._regular.append(instance.every(options.persist_interval, self.persist))
@@ -112,6 +113,10 @@ class Engine:
     async def _renew_locks(self) -> None:
         assert self._locks is not None
         await self._locks.lock([queue for queue in self.table.values() if not queue.dropped])
+
+    def announced(self) -> None:
+        """Brokers have heard of the subscriptions as they are now."""
+        self.puller.versions = {topic: wanted.sub_version for topic, wanted in self._subscriptions.items()}
 
     # Queues come and go.
 

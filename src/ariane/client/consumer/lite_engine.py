@@ -59,7 +59,7 @@ class LiteEngine:
         self.puller.subscription = lambda topic: self._subscriptions.get(topic) or self._assigned.get(topic)
         self.puller.deliver = self._deliver
         self.puller.gone = self._offset_gone
-        self.rebalance = Rebalance(group, instance, options, lambda: subscriptions.keys(), self._divide)
+        self.rebalance = Rebalance(group, instance, options, lambda: subscriptions.keys(), self._divide, self.announced)
 
     async def start(self) -> None:
         """Become a member of the group and take the first queues."""
@@ -68,6 +68,7 @@ class LiteEngine:
         for topic in list(self._subscriptions):
             await instance.routes.refresh_quietly(topic)
         await instance.send_heartbeats(complain=True)
+        self.announced()
         await self.rebalance.now()
         self.rebalance.start()
         if self._options.auto_commit:
@@ -91,6 +92,10 @@ class LiteEngine:
     async def persist(self) -> None:
         """Store the offsets."""
         await self.offset_store.persist(list(self.table))
+
+    def announced(self) -> None:
+        """Brokers have heard of the subscriptions as they are now."""
+        self.puller.versions = {topic: wanted.sub_version for topic, wanted in self._subscriptions.items()}
 
     # Queues come and go.
 

@@ -68,6 +68,7 @@ class LitePullConsumer(Lifecycle):
             instance = self._running()
             await instance.routes.refresh_quietly(topic)
             await instance.send_heartbeats()
+            self._engine.announced()
             await self._engine.rebalance.now()
 
     async def unsubscribe(self, topic: str) -> None:

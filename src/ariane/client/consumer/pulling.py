@@ -60,6 +60,8 @@ class Puller:
         self.deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None] = lambda queue, messages: None
         self.gone: Callable[[ProcessQueue, int], None] = lambda queue, offset: None
         """Called when the offset is none of the queue's, with one that is."""
+        self.versions: dict[str, int] = {}
+        """The versions of subscriptions that brokers have heard of: a pull with a newer one would be refused."""
         self.going = asyncio.Event()
         """Cleared while the consumer is paused."""
         self.going.set()
@@ -108,7 +110,7 @@ class Puller:
             sys_flag=self._sys_flag | (COMMIT_OFFSET if committed > 0 else 0),
             commit_offset=committed,
             suspend=self._options.poll_suspend,
-            version=subscription.sub_version,
+            version=self.versions.get(queue.queue.topic, 0),
             broker_id=self._suggested.get(queue.queue, 0),
             timeout=self._options.poll_suspend,
         )

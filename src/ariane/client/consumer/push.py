@@ -76,6 +76,7 @@ class PushConsumer(Lifecycle):
             await self._check(instance, wanted)
             await instance.routes.refresh_quietly(topic)
             await instance.send_heartbeats()
+            self._engine.announced()
             await self._engine.rebalance.now()
 
     async def unsubscribe(self, topic: str) -> None:

@@ -25,12 +25,14 @@ class Rebalance:
         options: ConsumerOptions,
         topics: Callable[[], Collection[str]],
         divide: Divide,
+        announced: Callable[[], None],
     ) -> None:
         self._group = group
         self._instance = instance
         self._options = options
         self._topics = topics
         self._divide = divide
+        self._announced = announced
         self._due = asyncio.Event()
         self._turn = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
@@ -76,6 +78,7 @@ class Rebalance:
                         log.warning("%s: topic %s was not rebalanced: %s", self._group, topic, error)
             if changed:
                 await self._instance.send_heartbeats()
+                self._announced()
 
     async def _balance(self, topic: str) -> bool:
         route = await self._instance.routes.find(topic)

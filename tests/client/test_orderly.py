@@ -1,0 +1,133 @@
+"""Orderly consuming, against our broker and Apache's."""
+
+import asyncio
+import threading
+
+from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, ReceivedMessage, aio
+from ariane.client.admin import Admin
+from ariane.client.producer import Producer
+from ariane.message import dead_letter_topic
+from tests.client.inbox import OK, Inbox, eventually
+
+FIRST = ConsumeFrom.FIRST
+
+
+async def send_in_order(producer: Producer, topic: str, keys: int, each: int) -> None:
+    for i in range(each):
+        for key in range(keys):
+            await producer.send(Message(topic, b"%d:%d" % (key, i)), hash_key=key)
+
+
+async def test_messages_of_a_queue_come_in_order(ns: str, topic: str, producer: Producer, group: str) -> None:
+    await send_in_order(producer, topic, keys=4, each=10)
+    inbox = Inbox()
+    async with aio.PushConsumer(group, topic, inbox, name_servers=ns, consume_from=FIRST, orderly=True):
+        got = await inbox.arrived(40)
+    for key in range(4):
+        mine = [m.body for m in got if m.body.startswith(b"%d:" % key)]
+        assert mine == [b"%d:%d" % (key, i) for i in range(10)]
+
+
+async def test_a_coroutine_listens_in_order_too(ns: str, topic: str, producer: Producer, group: str) -> None:
+    await send_in_order(producer, topic, keys=2, each=5)
+    got: list[bytes] = []
+    done = asyncio.Event()
+
+    async def listen(messages: list[ReceivedMessage]) -> ConsumeStatus:
+        await asyncio.sleep(0)
+        got.extend(m.body for m in messages)
+        if len(got) == 10:
+            done.set()
+        return OK
+
+    async with aio.PushConsumer(group, topic, listen, name_servers=ns, consume_from=FIRST, orderly=True):
+        await asyncio.wait_for(done.wait(), 30)
+    assert [body for body in got if body[:1] == b"0"] == [b"0:%d" % i for i in range(5)]
+
+
+async def test_a_failure_holds_up_its_queue_and_no_other(ns: str, topic: str, producer: Producer, group: str) -> None:
+    failures = iter([ConsumeStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT, ConsumeStatus.RECONSUME_LATER, None])
+
+    def answer(message: ReceivedMessage, delivery: Delivery) -> ConsumeStatus | None:
+        delivery.suspend = 0.05
+        return next(failures, OK) if message.body == b"0:1" else OK
+
+    await send_in_order(producer, topic, keys=2, each=3)
+    inbox = Inbox(answer)
+    async with aio.PushConsumer(group, topic, inbox, name_servers=ns, consume_from=FIRST, orderly=True):
+        got = await inbox.arrived(9)
+    mine = [(m.body, m.reconsume_times) for m in got if m.body.startswith(b"0:")]
+    assert [body for body, _ in mine] == [b"0:0", *[b"0:1"] * 4, b"0:2"]
+    assert [m.body for m in got if m.body.startswith(b"1:")] == [b"1:0", b"1:1", b"1:2"]
+
+
+async def test_tried_often_enough_a_message_is_a_dead_letter_and_the_queue_goes_on(
+    ns: str, topic: str, producer: Producer, group: str, admin: Admin
+) -> None:
+    def answer(message: ReceivedMessage, _: Delivery) -> ConsumeStatus:
+        return ConsumeStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT if message.body == b"0:0" else OK
+
+    await send_in_order(producer, topic, keys=1, each=2)
+    inbox = Inbox(answer)
+    options = {"orderly": True, "suspend": 0.02, "max_reconsume_times": 2, "name_servers": ns, "consume_from": FIRST}
+    async with aio.PushConsumer(group, topic, inbox, **options):  # type: ignore[arg-type]
+        got = await inbox.arrived(4)
+
+        async def buried() -> bool:
+            return dead_letter_topic(group) in await admin.topics()
+
+        await eventually(buried, "a dead letter")
+    assert [m.body for m in got] == [b"0:0"] * 3 + [b"0:1"]
+
+
+async def test_without_auto_commit_the_listener_commits_or_rolls_back(
+    ns: str, topic: str, producer: Producer, group: str, admin: Admin
+) -> None:
+    answers = iter([OK, ConsumeStatus.ROLLBACK, OK, ConsumeStatus.COMMIT])
+
+    def answer(_: ReceivedMessage, delivery: Delivery) -> ConsumeStatus:
+        delivery.auto_commit = False
+        delivery.suspend = 0.02
+        return next(answers, OK)
+
+    [queue, *_] = await producer.queues(topic)
+    for i in range(2):
+        await producer.send(Message(topic, b"%d" % i), queue=queue)
+    inbox = Inbox(answer)
+    async with aio.PushConsumer(group, topic, inbox, name_servers=ns, consume_from=FIRST, orderly=True):
+        got = await inbox.arrived(4)
+    assert [m.body for m in got] == [b"0", b"1", b"0", b"1"]
+    assert await admin.committed(group, queue) == 2
+
+
+async def test_a_queue_changes_hands_only_when_its_listener_is_done(
+    ns: str, topic: str, producer: Producer, group: str
+) -> None:
+    """Order holds over a rebalance: the second consumer gets a queue after the first one's call has ended."""
+    entered, release = threading.Event(), threading.Event()
+    log: list[str] = []
+
+    def hold(message: ReceivedMessage, _: Delivery) -> ConsumeStatus:
+        log.append(f"first begins {message.body.decode()}")
+        entered.set()
+        release.wait(30)
+        log.append(f"first ends {message.body.decode()}")
+        return OK
+
+    def note(message: ReceivedMessage, _: Delivery) -> ConsumeStatus:
+        log.append(f"second has {message.body.decode()}")
+        return OK
+
+    queue = (await producer.queues(topic))[-1]  # of two members, the second one by name gets the last queues
+    for i in range(3):
+        await producer.send(Message(topic, b"%d" % i), queue=queue)
+    options = {"orderly": True, "name_servers": ns, "consume_from": FIRST, "rebalance_interval": 0.3}
+    first, second = Inbox(hold), Inbox(note)
+    async with aio.PushConsumer(group, topic, first, **options, instance_name="1") as one:  # type: ignore[arg-type]
+        await asyncio.to_thread(entered.wait, 30)
+        async with aio.PushConsumer(group, topic, second, **options, instance_name="2"):  # type: ignore[arg-type]
+            await eventually(lambda: True, "a round")
+            release.set()
+            await second.arrived(2)
+            assert queue not in await one.queues()
+    assert log == ["first begins 0", "first ends 0", "second has 1", "second has 2"]
