@@ -35,6 +35,7 @@ from ariane.protocol.headers import (
 from ariane.protocol.ids import parse_offset_id
 from ariane.protocol.properties import decode_properties, encode_properties
 from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_NOT, TRANSACTION_ROLLBACK, Unit, decode_units
+from ariane.store import PutResult, PutStatus
 from tests.broker.talk import PATIENCE, Talk, pull_fields, send_fields, small_broker
 
 PREPARED = {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: "producers"}
@@ -145,6 +146,31 @@ async def test_a_delayed_message_survives_a_restart(tmp_path: Path) -> None:
         assert talk.broker.kinds.delay.offsets() == {1: 1, 3: 1}
 
 
+async def test_delay_offsets_are_kept_only_when_the_deliveries_are_on_the_disk(
+    timed: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = Path(timed.broker.options.store_path_root_dir) / "config/delayOffset.json"
+    await timed.send_ok("orders", b"late", properties=properties(DELAY=1))
+    await after(timed, 1.1, "orders")
+    with monkeypatch.context() as patch:
+        patch.setattr(timed.broker.store, "when_flushed", lambda _, done: done(False))
+        await timed.broker.kinds.save()
+        assert not file.exists()
+    await timed.broker.kinds.save()
+    assert fastjson.loads(file.read_bytes()) == {"offsetTable": {"1": 1}}
+
+
+async def test_a_store_that_refuses_makes_a_delivery_late_not_lost(
+    timed: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await timed.send_ok("orders", b"late", properties=properties(DELAY=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(timed.broker.store, "append", lambda _: PutResult(PutStatus.SERVICE_NOT_AVAILABLE))
+        await pass_time(timed, 5)
+        assert await timed.units("orders") == []
+    assert [unit.body for unit in await after(timed, 1, "orders")] == [b"late"]
+
+
 # Retry.
 
 
@@ -179,6 +205,15 @@ async def test_the_last_failure_makes_a_dead_letter_that_can_be_sent_again(timed
     [unit] = await timed.units("orders", row["queueId"], row["queueOffset"])
     assert (row["topic"], unit.body, unit.reconsume_times) == ("orders", b"poison", 0)
     assert RETRY_TOPIC not in properties_of(unit)
+
+
+async def test_with_sync_flush_a_message_is_taken_back_when_its_copy_is_on_the_disk(tmp_path: Path) -> None:
+    broker = small_broker(tmp_path / "store", flushDiskType="SYNC_FLUSH")
+    async with Talk.to(broker) as talk:
+        sent = await talk.send_ok("orders", b"again")
+        place = parse_offset_id(sent.fields["msgId"])[1]
+        assert (await talk.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back(place))).code == 0
+        assert broker.store.flushed_offset == broker.store.log_max
 
 
 async def test_dead_letters_may_be_for_writing_only(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from ariane.broker.copies import copy_of, packed, properties_of
 from ariane.broker.delay import STORED
-from ariane.broker.transactions import CHECK_GROUP, HALF_QUEUE, RECENT, HalfLog, HalfQueue
+from ariane.broker.transactions import CHECK_GROUP, HALF_QUEUE, RECENT, HalfLog, HalfQueue, identity
 from ariane.env import Clock
 from ariane.errors import RemotingError
 from ariane.message import (
@@ -145,7 +145,7 @@ class TransactionCheck:
 
     async def recover(self) -> None:
         """Read the op queue behind its front, and the copies among the undecided half messages."""
-        first = max(self._store.min_offset(HALF_OP_TOPIC, HALF_QUEUE), self._queue.op - RECENT // 10, 0)
+        first = max(self._store.min_offset(HALF_OP_TOPIC, HALF_QUEUE), self._queue.op - RECENT // 5, 0)
         await self._read(HALF_OP_TOPIC, first, self._take_op)
         await self._read(HALF_TOPIC, self._queue.half, self._take_half)
 
@@ -167,16 +167,20 @@ class TransactionCheck:
             await asyncio.sleep(0)
 
     def _take_op(self, offset: int, unit: Unit) -> None:
-        if unit.body.isdigit():
-            self._queue.decided(int(unit.body), offset)
-        else:
+        if not unit.body.isdigit():
             log.error("op message %d does not say which half message it is about", offset)
+            return
+        half_offset = int(unit.body)
+        half = self._half_at(half_offset)
+        self._queue.decided(identity(half) if half is not None else f"@{half_offset}", half_offset, offset)
 
     def _take_half(self, offset: int, unit: Unit) -> None:
-        properties = properties_of(unit)
-        is_copy = TRANSACTION_CHECK_TIMES in properties or TRANSACTION_PREPARED_QUEUE_OFFSET in properties
-        if is_copy and not self._queue.is_decided(offset):
-            self._queue.copied(properties.get(UNIQUE_KEY), offset)
+        if not self._queue.is_decided(identity(unit)):
+            self._queue.copied(identity(unit), offset)
+
+    def _half_at(self, offset: int) -> Unit | None:
+        entries = self._store.queue_entries(HALF_TOPIC, HALF_QUEUE, offset, 1)
+        return self._store.unit_at(entries[0][0]) if entries else None
 
     # A round.
 
@@ -202,16 +206,17 @@ class TransactionCheck:
         """Deal with the oldest undecided half message; False when it, and so all behind it, must wait."""
         self._queue.advance()
         offset = self._queue.half
-        entries = self._store.queue_entries(HALF_TOPIC, HALF_QUEUE, offset, 1)
-        if not entries:
+        if offset >= self._store.max_offset(HALF_TOPIC, HALF_QUEUE):
             return False
+        half = self._half_at(offset)
+        key = identity(half) if half is not None else f"@{offset}"
         try:
-            done = self._deal_with(offset, self._store.unit_at(entries[0][0]), start_ms)
+            done = self._queue.is_decided(key) or self._deal_with(offset, half, start_ms)
         except Exception:
             log.exception("half message %d cannot be checked; going on with the next", offset)
             done = True
         if done:
-            self._queue.passed(offset)
+            self._queue.passed(key)
         return done
 
     def _deal_with(self, offset: int, half: Unit | None, start_ms: int) -> bool:
@@ -241,7 +246,6 @@ class TransactionCheck:
             log.error("half message %d cannot be moved to %s: %s", offset, CHECK_MAX_TIME_TOPIC, result.status.name)
             return False
         self.given_up += 1
-        self._queue.forget_copies(properties.get(UNIQUE_KEY))
         log.error("half message %d (%s) is given up undecided", offset, properties.get(UNIQUE_KEY))
         return True
 
@@ -275,5 +279,5 @@ class TransactionCheck:
             return None
         copy.properties = packed(properties)
         copy.queue_offset, copy.physical_offset = result.queue_offset, result.physical_offset
-        self._queue.copied(properties.get(UNIQUE_KEY), result.queue_offset)
+        self._queue.copied(identity(copy), result.queue_offset)
         return copy

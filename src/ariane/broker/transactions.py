@@ -35,7 +35,7 @@ log = logging.getLogger("ariane.broker.transactions")
 CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"  # whose committed offsets say how far half and op queue are done
 REMOVE_TAG: Final = "d"
 HALF_QUEUE: Final = 0  # Apache's half topic has one queue
-RECENT: Final = 100_000  # decisions remembered after their half message is done, to know duplicates
+RECENT: Final = 50_000  # decisions that are remembered, to know duplicates
 _MASK = TRANSACTION_ROLLBACK
 _PREPARED = TRANSACTION_PREPARED.encode()
 
@@ -119,71 +119,83 @@ def check_decision(half: Unit | None, header: EndTransactionRequest) -> Unit:
     return half
 
 
-class HalfQueue:
-    """What is known of one half queue: where the undecided begin, which beyond that are decided, which were copied.
+def identity(half: Unit) -> str:
+    """What a half message and all its copies have in common: the unique key, or else its own place."""
+    return properties_of(half).get(UNIQUE_KEY) or f"@{half.queue_offset}"
 
-    The op queue says the same; it is read once, at start.
+
+class HalfQueue:
+    """What is known of the half queue: where the undecided begin, what beyond that is decided, what was copied.
+
+    The op queue says the same; it is read once, at start. A check stores a half message again behind the others, so
+    one transaction may have several copies: a decision on any of them is a decision on all.
     """
 
-    def __init__(self, half: int = 0, op: int = 0) -> None:
-        self.half = half  # every half message before this is done: decided, copied, or given up
-        self.op = op  # every op message before this is about a half message that is done
-        self._decided: dict[int, int] = {}  # half offset to op offset, not before `half`
+    def __init__(self) -> None:
+        self.half = 0  # every half message before this is done: decided, copied, or given up
+        self.op = 0  # every op message before this is about a half message that is done
+        self._ops: dict[int, int] = {}  # half offset to op offset, not before `half`
         self._done_ops: set[int] = set()
-        self._recent: dict[int, None] = {}
-        self._newest: dict[str, int] = {}  # unique key to the offset of the newest copy, for copies not yet decided
+        self._decided: dict[str, None] = {}  # the newest decisions, by identity
+        self._copies: dict[str, set[int]] = {}  # undecided copies that checks made, by identity
 
-    def is_decided(self, half_offset: int) -> bool:
-        return half_offset in self._decided or half_offset in self._recent
+    def is_decided(self, key: str) -> bool:
+        """Whether a transaction is decided, as far as is remembered."""
+        return key in self._decided
 
-    def newest_copy(self, unique_key: str | None, half_offset: int) -> int:
-        """Where the undecided copy of a half message lies, which checks make."""
-        return self._newest.get(unique_key or "", half_offset)
+    def copies(self, key: str) -> set[int]:
+        """Queue offsets of known undecided copies of a half message."""
+        return self._copies.get(key, set())
 
-    def copied(self, unique_key: str | None, half_offset: int) -> None:
-        if unique_key:
-            self._newest[unique_key] = half_offset
+    def copied(self, key: str, half_offset: int) -> None:
+        """A copy of a half message lies here."""
+        self._copies.setdefault(key, set()).add(half_offset)
 
-    def forget_copies(self, unique_key: str | None) -> None:
-        self._newest.pop(unique_key or "", None)
-
-    def decided(self, half_offset: int, op_offset: int) -> None:
+    def decided(self, key: str, half_offset: int, op_offset: int) -> None:
         """An op message says that a half message is decided."""
-        self._remember(half_offset)
+        self._remember(key)
         if op_offset < self.op:
             return
         if half_offset < self.half:
             self._done_ops.add(op_offset)
         else:
-            self._decided[half_offset] = op_offset
+            self._ops[half_offset] = op_offset
         self.advance()
 
-    def passed(self, half_offset: int) -> None:
-        """The half message at the front is done, though undecided."""
-        assert half_offset == self.half  # halves are passed in order
+    def passed(self, key: str) -> None:
+        """The half message at the front is done, though no op message says so."""
+        self._uncopy(key, self.half)
         self.half += 1
         self.advance()
 
     def jump(self, half_offset: int) -> None:
         """The halves before this are no longer in the log."""
-        for offset in [offset for offset in self._decided if offset < half_offset]:
-            self._done_ops.add(self._decided.pop(offset))
+        for offset in [offset for offset in self._ops if offset < half_offset]:
+            self._done_ops.add(self._ops.pop(offset))
         self.half = max(self.half, half_offset)
         self.advance()
 
     def advance(self) -> None:
         """Move both fronts over what is done."""
-        while self.half in self._decided:
-            self._done_ops.add(self._decided.pop(self.half))
+        while self.half in self._ops:
+            self._done_ops.add(self._ops.pop(self.half))
             self.half += 1
         while self.op in self._done_ops:
             self._done_ops.discard(self.op)
             self.op += 1
 
-    def _remember(self, half_offset: int) -> None:
-        self._recent[half_offset] = None
-        if len(self._recent) > RECENT:
-            del self._recent[next(iter(self._recent))]
+    def _remember(self, key: str) -> None:
+        self._copies.pop(key, None)
+        self._decided[key] = None
+        if len(self._decided) > RECENT:
+            del self._decided[next(iter(self._decided))]
+
+    def _uncopy(self, key: str, half_offset: int) -> None:
+        copies = self._copies.get(key)
+        if copies is not None:
+            copies.discard(half_offset)
+            if not copies:
+                del self._copies[key]
 
 
 class Transactions:
@@ -208,20 +220,18 @@ class Transactions:
         return check_decision(self._store.unit_at(header.commit_log_offset), header)
 
     def is_decided(self, half: Unit) -> bool:
-        """Whether a decision was already taken, on this message or on the copy that a check made of it."""
-        newest = self.queue.newest_copy(properties_of(half).get(UNIQUE_KEY), half.queue_offset)
-        return self.queue.is_decided(newest) or self.queue.is_decided(half.queue_offset)
+        """Whether a decision was already taken, on this message or on another copy of it."""
+        return self.queue.is_decided(identity(half))
 
     def remove(self, half: Unit) -> None:
-        """Record the decision on a half message, and on its newest copy when a check made one."""
-        key = properties_of(half).get(UNIQUE_KEY)
-        for offset in sorted({half.queue_offset, self.queue.newest_copy(key, half.queue_offset)}):
-            self._record(offset)
-        self.queue.forget_copies(key)
+        """Record the decision on a half message, and on every copy of it that waits to be checked."""
+        key = identity(half)
+        for offset in sorted({half.queue_offset} | self.queue.copies(key)):
+            self._record(key, offset)
 
-    def _record(self, half_offset: int) -> None:
+    def _record(self, key: str, half_offset: int) -> None:
         result = self._put(op_message(half_offset, HALF_QUEUE, self._host(), self._now_ms()))
         if result.size:
-            self.queue.decided(half_offset, result.queue_offset)
+            self.queue.decided(key, half_offset, result.queue_offset)
         else:
             log.error("half message %d is decided, but that could not be stored: %s", half_offset, result.status.name)

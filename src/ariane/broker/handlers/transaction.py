@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from ariane.broker.copies import copy_of, properties_of
 from ariane.broker.handlers.put_status import failure, is_kept
 from ariane.broker.transaction_check import is_hopeless
-from ariane.broker.transactions import HALF_QUEUE, committed_message
+from ariane.broker.transactions import HALF_QUEUE, committed_message, identity
 from ariane.errors import ProtocolError, ResponseError
-from ariane.message import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, TRANSACTION_CHECK_TIMES, UNIQUE_KEY
+from ariane.message import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, TRANSACTION_CHECK_TIMES
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import EndTransactionRequest, ResumeCheckHalfMessageRequest
@@ -91,10 +91,12 @@ class TransactionHandler:
         header = ResumeCheckHalfMessageRequest.parse(request.fields)
         unit = self._given_up(header.msg_id)
         properties = {**properties_of(unit), TRANSACTION_CHECK_TIMES: "0"}
-        result = self._broker.append(copy_of(unit, HALF_TOPIC, HALF_QUEUE, properties))
+        copy = copy_of(unit, HALF_TOPIC, HALF_QUEUE, properties)
+        result = self._broker.append(copy)
         if result.status is not PutStatus.OK:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, NOT_RESUMED)
-        self._broker.kinds.transactions.queue.copied(properties.get(UNIQUE_KEY), result.queue_offset)
+        copy.queue_offset = result.queue_offset
+        self._broker.kinds.transactions.queue.copied(identity(copy), result.queue_offset)
         return request.reply()
 
     def _given_up(self, msg_id: str | None) -> Unit:
