@@ -8,7 +8,7 @@ from typing import Any
 
 from ariane.broker.config import BrokerOptions
 from ariane.broker.server import Broker
-from ariane.env import Env, SystemClock
+from ariane.env import Env, ManualClock, SystemClock
 from ariane.protocol.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command
@@ -77,6 +77,13 @@ class Talk:
         self._news.set()
         answer = self.answers.get(request.code)
         return answer(request) if answer else None
+
+    async def pass_time(self, clock: ManualClock, seconds: float) -> None:
+        """Move the clock second by second, with time for the broker to do what is due in each of them."""
+        for _ in range(int(seconds)):
+            clock.advance(1)
+            for _ in range(3):
+                await self.ask(RequestCode.GET_MAX_OFFSET, {"topic": "none", "queueId": "0"})
 
     async def asked(self, code: int, count: int = 1) -> list[Command]:
         """Wait until the broker has asked this at least `count` times."""
@@ -158,9 +165,9 @@ async def settled(ready: Callable[[], object]) -> None:
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(PATIENCE):
         while not ready():
-            turn: asyncio.Future[None] = loop.create_future()
-            loop.call_soon(turn.set_result, None)
-            await turn
+            turn = asyncio.Event()
+            loop.call_soon(turn.set)
+            await turn.wait()
 
 
 def send_fields(topic: str, *, v2: bool = True, **header: Any) -> dict[str, str]:

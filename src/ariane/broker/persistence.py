@@ -30,6 +30,8 @@ class KeptTable:
         self._encode = encode
         self._decode = decode
         self.dirty = False
+        self._saving: asyncio.Task[None] | None = None
+        self._waiting: list[Callable[[], None]] = []
 
     def load(self) -> None:
         """Take over the last run's table, or that of its backup when the file is damaged."""
@@ -41,17 +43,53 @@ class KeptTable:
         except ProtocolError as error:
             raise ValueError(str(error)) from None
 
-    def save(self) -> None:
-        """Write now; a failure is logged, and tried again by the next `save_if_dirty`."""
+    def save_soon(self) -> None:
+        """Write in the background; many calls in a row make at most two writes."""
         self.dirty = True
-        try:
-            self._file.save(self._encode().decode())
-            self.dirty = False
-        except OSError:
-            log.exception("%s could not be written", self._file.path)
+        if self._saving is None:
+            self._saving = asyncio.get_running_loop().create_task(self._save_until_clean())
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether a change is not on the disk yet."""
+        return self._saving is not None
+
+    def when_saved(self, done: Callable[[], None]) -> None:
+        """Call `done` when what was changed until now is written, or could not be; at once when nothing is due."""
+        if self._saving is None:
+            done()
+        else:
+            self._waiting.append(done)
+
+    async def saved(self) -> None:
+        """Wait for a write that is due or under way."""
+        if self._saving is not None:
+            await asyncio.shield(self._saving)
 
     async def save_aside(self) -> None:
-        """Write without making the event loop wait for the disk."""
+        """Write whether or not anything changed, and wait for it."""
+        await self.saved()
+        await self._write()
+
+    async def save_if_dirty(self) -> None:
+        """Write what could not be written before."""
+        if self.dirty and self._saving is None:
+            await self._write()
+
+    async def _save_until_clean(self) -> None:
+        failed = False
+        while self.dirty and not failed:
+            waiting, self._waiting = self._waiting, []
+            failed = not await self._write()
+            for done in waiting:
+                done()
+        self._saving = None
+        for done in self._waiting:
+            done()
+        self._waiting = []
+
+    async def _write(self) -> bool:
+        """A failure is logged; the table stays dirty and is tried again."""
         text = self._encode().decode()
         self.dirty = False
         try:
@@ -59,14 +97,14 @@ class KeptTable:
         except OSError:
             self.dirty = True
             log.exception("%s could not be written", self._file.path)
-
-    async def save_if_dirty(self) -> None:
-        if self.dirty:
-            await self.save_aside()
+        return not self.dirty
 
 
 class Persistence:
-    """Topics and groups are written when they change, offsets each few seconds, all of them at the end."""
+    """Topics and groups are written when they change, offsets each few seconds, all of them at the end.
+
+    Writing happens in a thread: a file synced to the disk takes long enough for hundreds of messages.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -87,8 +125,8 @@ class Persistence:
             lambda: offsets.table().encode(),
             lambda b: offsets.load(ConsumerOffsetTable.decode(b)),
         )
-        topics.on_change.append(lambda _: self.topics.save())
-        groups.on_change.append(lambda _: self.groups.save())
+        topics.on_change.append(lambda _: self.topics.save_soon())
+        groups.on_change.append(lambda _: self.groups.save_soon())
 
     def table(self, name: str, encode: Callable[[], bytes], decode: Callable[[bytes], None]) -> KeptTable:
         """A table kept in a file of the config folder; the caller loads and saves it."""

@@ -227,6 +227,7 @@ class Broker:
         for listener in self.on_options:
             listener(options)
         if old.broker_permission != options.broker_permission:
+            self.topics.touch()
             self.registration.soon()
 
     def sample_stats(self) -> None:
@@ -250,7 +251,7 @@ class Broker:
         """Whether a topic still has a queue, for reading or with messages left in it."""
         config = self.topics.get(topic)
         if config is None:
-            return False
+            return self.topics.is_system(topic)  # the op topic of transactions is in no table, as in Apache's broker
         queues = max(config.read_queue_nums, config.write_queue_nums)
         return queue_id < queues or self.store.max_offset(topic, queue_id) > 0
 

@@ -113,6 +113,10 @@ class TopicTable:
         if changed:
             self._tell(changed[0].topic_name)
 
+    def touch(self) -> None:
+        """A new version without a change: name servers look only at registrations whose version they do not know."""
+        self.version = DataVersion(self._clock.now_ms(), self.version.counter + 1)
+
     def is_system(self, topic: str) -> bool:
         """Topics that nobody may create, change or delete."""
         return topic in self.system
@@ -123,7 +127,7 @@ class TopicTable:
 
     def _tell(self, topic: str) -> None:
         if topic:
-            self.version = DataVersion(self._clock.now_ms(), self.version.counter + 1)
+            self.touch()
         for listener in self.on_change:
             listener(topic)
 

@@ -24,7 +24,7 @@ from ariane.store import PutResult, PutStatus
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
-_VERSION_3_4_9 = 164  # clients before it do not say how often a message may be retried
+_VERSION_3_4_9 = 121  # clients before it do not say how often a message may be retried
 
 
 class SendHandler:
@@ -36,6 +36,7 @@ class SendHandler:
         self._acknowledge = broker.acknowledge
         self._stats = broker.stats
         self._flow = broker.flow
+        self._topics_file = broker.persistence.topics
         self._targets = SendTargets(broker)
         self._random = broker.env.random
         self._take_options()
@@ -148,14 +149,26 @@ class SendHandler:
             ids = offset_id(host, result.physical_offset)
         else:
             ids = ",".join([offset_id(host, unit.physical_offset) for unit in batch])
-        if self._acknowledge.waits and waits_for_store(properties):
+        waits = bool(self._acknowledge.waits) and waits_for_store(properties)
+        if waits or self._topics_file.is_saving:
             response = request.reply(0, self._answers.fields(ids, queue_id, result.queue_offset))
-            self._acknowledge.when_kept(result, self._when_kept(connection, request, response))
+            self._answer_later(result, waits, self._when_kept(connection, request, response))
         elif request.serialization == JSON and not connection.watched:
             connection.send_encoded(self._answers.encoded(request.opaque, ids, queue_id, result.queue_offset))
         else:
             return request.reply(0, self._answers.fields(ids, queue_id, result.queue_offset))
         return None
+
+    def _answer_later(self, result: PutResult, waits: bool, kept: Done) -> None:
+        """A topic made by this send must be on the disk too, or a crash leaves messages that nobody can pull."""
+
+        def topic_kept() -> None:
+            if waits:
+                self._acknowledge.when_kept(result, kept)
+            else:
+                kept(result.status)
+
+        self._topics_file.when_saved(topic_kept)
 
     def _when_kept(self, connection: Connection, request: Command, response: Command) -> Done:
         self._flow.waiting += 1
