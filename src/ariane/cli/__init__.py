@@ -5,6 +5,8 @@ It needs more than the client does, so the entry points say what to install when
 
 import sys
 
+from ariane.errors import ArianeError
+
 
 def main() -> None:
     """`ariane`."""
@@ -29,4 +31,7 @@ def _app(name: str, *command: str) -> None:
             raise
         sys.exit(f"{name}: {error.name} is not installed; the commands need: pip install 'ariane[broker]'")
     sys.argv[1:1] = command
-    app(prog_name=name)
+    try:
+        app(prog_name=name)
+    except (ArianeError, OSError) as error:
+        sys.exit(f"{name}: {error}")

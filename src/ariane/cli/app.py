@@ -36,4 +36,7 @@ app.command()(servers.broker)
 app.command()(messages.send)
 app.command()(messages.tail)
 for name in ("store", "pipeline"):
-    app.add_typer(importlib.import_module(f"ariane.cli.{name}").app, name=name)
+    try:
+        app.add_typer(importlib.import_module(f"ariane.cli.{name}").app, name=name)
+    except ModuleNotFoundError:
+        continue

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from ariane import aio
+from ariane import ConsumeFrom, aio
 from ariane.cli.screen import console
 from ariane.cli.serve import run, until_stopped
-from ariane.message import Message, ReceivedMessage
+from ariane.message import Message
 
 NameServers = Annotated[
     str, typer.Option("-n", "--namesrv", envvar="NAMESRV_ADDR", help="name servers: host:port;host:port")
@@ -30,7 +30,7 @@ def send(
 
 
 async def _send(message: Message, namesrv: str) -> None:
-    async with aio.Producer(group="ariane-cli", namesrv=namesrv) as producer:
+    async with aio.Producer("ariane-cli", name_servers=namesrv) as producer:
         sent = await producer.send(message)
     queue = sent.queue
     console.print(
@@ -50,21 +50,23 @@ def tail(
 
 
 async def _tail(topic: str, namesrv: str, expression: str, group: str, count: int | None) -> None:
-    done = asyncio.Event()
+    reading = asyncio.ensure_future(_print_messages(topic, namesrv, expression, group, count))
+    stopped = asyncio.ensure_future(until_stopped())
+    await asyncio.wait({reading, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    if not reading.cancelled() and (error := reading.exception()) is not None:
+        raise error
+
+
+async def _print_messages(topic: str, namesrv: str, expression: str, group: str, count: int | None) -> None:
     seen = 0
-
-    async def show(message: ReceivedMessage) -> None:
-        nonlocal seen
-        seen += 1
-        if count is None or seen <= count:
+    subscription = {topic: expression}
+    first = ConsumeFrom.FIRST
+    async with aio.PushConsumer(group, subscription, name_servers=namesrv, consume_from=first) as consumer:
+        async for message in consumer:
             print(f"{message.message_id} {message.tags or '-'} {message.body.decode(errors='replace')}", flush=True)
-        if seen == count:
-            done.set()
-
-    async with aio.PushConsumer(group, show, namesrv=namesrv, consume_from="first") as consumer:
-        await consumer.subscribe(topic, expression)
-        stopped = asyncio.ensure_future(until_stopped())
-        finished = asyncio.ensure_future(done.wait())
-        await asyncio.wait({stopped, finished}, return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        finished.cancel()
+            seen += 1
+            if seen == count:
+                return

@@ -1,22 +1,32 @@
 """What a server says at start: one screen with what it is, where its files are and how it is reached."""
 
+import os
+import sys
+from pathlib import Path
+
 from rich.console import Console
-from rich.table import Table
 
 from ariane.version import describe
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 def introduce(what: str, facts: list[tuple[str, str]], warnings: list[str]) -> None:
     """Print name and version, the facts in two columns, and every warning."""
     console.print(f"[bold]{what}[/bold]  Ariane {describe()}")
-    table = Table.grid(padding=(0, 2))
+    width = max(len(name) for name, _ in facts)
     for name, value in facts:
-        table.add_row(f"  {name}", value)
-    console.print(table)
+        console.print(f"  {name:{width}}  {value}")
     for warning in warnings:
         console.print(f"[yellow]warning[/yellow]  {warning}")
+
+
+def this_command() -> str:
+    """How the user can call this program again from where they are."""
+    program = Path(sys.argv[0])
+    if program.name == "ariane" and program.is_absolute() and program.is_relative_to(Path.cwd()):
+        return os.path.relpath(program)
+    return "ariane"
 
 
 def print_properties(printed: list[tuple[str, str]]) -> None:

@@ -2,11 +2,11 @@
 
 import asyncio
 import signal
-import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
-from ariane.errors import ArianeError, ListenFailed
+from ariane.errors import ListenFailed
 
 
 class Service(Protocol):
@@ -18,11 +18,8 @@ class Service(Protocol):
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run on uvloop where it is installed; say in one sentence why it could not go on."""
-    try:
-        _runner()(main)
-    except (ArianeError, OSError) as error:
-        sys.exit(f"ariane: {error}")
+    """Run on uvloop where it is installed."""
+    _runner()(main)
 
 
 def _runner() -> Callable[[Coroutine[Any, Any, None]], None]:
@@ -33,21 +30,31 @@ def _runner() -> Callable[[Coroutine[Any, Any, None]], None]:
     return uvloop.run
 
 
-async def listen(service: Service, port: int, option: str) -> None:
-    """Start a server; a taken port is told with the option that chooses another."""
+@asynccontextmanager
+async def running(service: Service, port: int, option: str) -> AsyncIterator[None]:
+    """A started server, stopped at the end; a taken port is told with the option that chooses another."""
     try:
         await service.start()
     except ListenFailed as error:
+        await service.stop()
         raise ListenFailed(f"port {port} is taken ({error}); choose another with {option}") from None
+    try:
+        yield
+    finally:
+        await service.stop()
 
 
-async def until_stopped(ready: Callable[[], Awaitable[None]] | None = None) -> None:
-    """Return at SIGINT or SIGTERM; `ready` runs meanwhile."""
+async def until_stopped(meanwhile: Coroutine[Any, Any, None] | None = None) -> None:
+    """Return at SIGINT or SIGTERM; raise if what runs meanwhile fails."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    task = asyncio.ensure_future(ready()) if ready is not None else None
-    await stop.wait()
-    if task is not None and not task.done():
-        task.cancel()
+    stopped = asyncio.ensure_future(stop.wait())
+    running = asyncio.ensure_future(meanwhile) if meanwhile is not None else None
+    if running is not None:
+        await asyncio.wait({stopped, running}, return_when=asyncio.FIRST_COMPLETED)
+        if running.done():
+            running.result()
+        running.cancel()
+    await stopped

@@ -8,12 +8,14 @@ import typer
 from ariane.broker import Broker, BrokerOptions
 from ariane.cli.first_message import show_first_message
 from ariane.cli.host import reach_warning, this_host
-from ariane.cli.screen import console, introduce, print_properties
-from ariane.cli.serve import listen, run, until_stopped
+from ariane.cli.messages import DEFAULT_NAMESRV
+from ariane.cli.screen import console, introduce, print_properties, this_command
+from ariane.cli.serve import run, running, until_stopped
 from ariane.env import Env
 from ariane.namesrv import NameServer, NamesrvOptions
+from ariane.settings import Value
 
-SMALL_FILES = {  # a laptop must not lose gigabytes to files made ahead
+SMALL_FILES: dict[str, Value] = {  # a laptop must not lose gigabytes to files made ahead
     "mappedFileSizeCommitLog": 64 * 1024 * 1024,
     "maxHashSlotNum": 50_000,
     "maxIndexNum": 200_000,
@@ -39,27 +41,27 @@ def up(
 async def _up(store: Path, host: str, namesrv_port: int, broker_port: int, first_message: bool) -> None:
     env = Env()
     name_server = NameServer(_embedded_namesrv(store, host, namesrv_port), env)
-    await listen(name_server, namesrv_port, "--namesrv-port")
-    address = f"{host}:{name_server.port}"
-    broker = Broker(_embedded_broker(store, host, broker_port, address), env)
-    try:
-        await listen(broker, broker_port, "--broker-port")
-        _introduce_up(store, address, broker)
-        await until_stopped((lambda: show_first_message(address)) if first_message else None)
-        console.print("Stopping ...")
-        await broker.stop()
-    finally:
-        await name_server.stop()
+    async with running(name_server, namesrv_port, "--namesrv-port"):
+        address = f"{host}:{name_server.port}"
+        broker = Broker(_embedded_broker(store, host, broker_port, address), env)
+        async with running(broker, broker_port, "--broker-port"):
+            _introduce_up(store, address, broker)
+            await until_stopped(show_first_message(address) if first_message else None)
+            console.print("Stopping ...")
     console.print("Stopped; every message is on the disk.")
 
 
 def _embedded_namesrv(store: Path, host: str, port: int) -> NamesrvOptions:
-    changes = {"listenPort": port, "bindAddress": host, "kvConfigPath": str(store / "namesrv" / "kvConfig.json")}
+    changes: dict[str, Value] = {
+        "listenPort": port,
+        "bindAddress": host,
+        "kvConfigPath": str(store / "namesrv" / "kvConfig.json"),
+    }
     return NamesrvOptions.load(host=this_host()).replaced(changes)
 
 
 def _embedded_broker(store: Path, host: str, port: int, namesrv: str) -> BrokerOptions:
-    changes = {
+    changes: dict[str, Value] = {
         "brokerName": "broker-a",
         "listenPort": port,
         "bindAddress": host,
@@ -77,8 +79,9 @@ def _introduce_up(store: Path, namesrv: str, broker: Broker) -> None:
     warning = reach_warning(broker.address.rpartition(":")[0], "--host ADDRESS")
     introduce("Cluster in one process", facts, [warning] if warning else [])
     console.print("\nAnother terminal can try:")
-    console.print(f"  ariane send -n {namesrv} TopicTest 'hello'")
-    console.print(f"  ariane tail -n {namesrv} TopicTest")
+    where = "" if namesrv == DEFAULT_NAMESRV else f" -n {namesrv}"
+    console.print(f"  {this_command()} send{where} TopicTest 'hello'")
+    console.print(f"  {this_command()} tail{where} TopicTest")
     console.print("Ctrl-C stops it.\n")
 
 
@@ -99,10 +102,10 @@ def namesrv(
 
 async def _namesrv(options: NamesrvOptions) -> None:
     server = NameServer(options, Env())
-    await listen(server, options.listen_port, "--listen-port or listenPort in the configuration")
-    introduce("Name server", [("address", server.address), ("KV config", options.kv_config_path)], _ignored(options))
-    await until_stopped()
-    await server.stop()
+    async with running(server, options.listen_port, "--listen-port or listenPort in the configuration"):
+        facts = [("address", server.address), ("KV config", options.kv_config_path)]
+        introduce("Name server", facts, _ignored(options))
+        await until_stopped()
 
 
 def broker(
@@ -123,11 +126,10 @@ def broker(
 
 async def _broker(options: BrokerOptions) -> None:
     server = Broker(options, Env())
-    await listen(server, options.listen_port, "listenPort in the configuration")
-    _introduce_broker(options, server)
-    await until_stopped()
-    console.print("Stopping ...")
-    await server.stop()
+    async with running(server, options.listen_port, "listenPort in the configuration"):
+        _introduce_broker(options, server)
+        await until_stopped()
+        console.print("Stopping ...")
 
 
 def _introduce_broker(options: BrokerOptions, server: Broker) -> None:

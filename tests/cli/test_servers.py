@@ -1,0 +1,107 @@
+"""`ariane up`, `namesrv`, `broker`, and Apache's names for them, as a user starts and stops them."""
+
+import signal
+import socket
+from pathlib import Path
+
+from tests.cli.programs import program, run
+from tests.peers.jvm import free_port, listening, until
+
+
+def _up_arguments(store: Path) -> tuple[str, list[str]]:
+    names, broker = free_port(), free_port(-2, 1)
+    ports = ["--namesrv-port", str(names), "--broker-port", str(broker)]
+    return f"127.0.0.1:{names}", ["up", "--store", str(store), *ports]
+
+
+def test_up_shows_a_message_serves_others_and_stops_cleanly(tmp_path: Path) -> None:
+    namesrv, arguments = _up_arguments(tmp_path / "store")
+    with program(tmp_path, "ariane", *arguments) as up:
+        up.await_text("consumed")
+        sent = run("ariane", "send", "-n", namesrv, "orders", "paid", "--tags", "eu")
+        assert sent.stdout.startswith("SEND_OK"), sent.stderr
+        assert up.stop(signal.SIGINT) == 0
+        assert "Traceback" not in up.printed()
+    assert not (tmp_path / "store" / "abort").exists()
+    with program(tmp_path, "ariane", *arguments, "--no-first-message") as up:
+        up.await_text("Ctrl-C stops it")
+        read = run("ariane", "tail", "-n", namesrv, "orders", "--count", "1")
+        assert read.stdout.split()[1:] == ["eu", "paid"]
+
+
+def test_up_after_kill_keeps_every_message(tmp_path: Path) -> None:
+    namesrv, arguments = _up_arguments(tmp_path / "store")
+    with program(tmp_path, "ariane", *arguments) as up:
+        up.await_text("consumed")
+        assert run("ariane", "send", "-n", namesrv, "orders", "paid").returncode == 0
+        up.stop(signal.SIGKILL)
+    assert (tmp_path / "store" / "abort").exists()
+    with program(tmp_path, "ariane", *arguments, "--no-first-message") as up:
+        up.await_text("Ctrl-C stops it")
+        assert "paid" in run("ariane", "tail", "-n", namesrv, "orders", "--count", "1").stdout
+
+
+def test_a_taken_port_is_named_with_its_option(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = run("ariane", "up", "--store", str(tmp_path), "--namesrv-port", str(port))
+        assert ended.returncode == 1
+        assert f"port {port} is taken" in ended.stderr
+        assert "--namesrv-port" in ended.stderr
+        assert "Traceback" not in ended.stderr
+        names = free_port()
+        ended = run("ariane", "up", "--store", str(tmp_path), "--namesrv-port", str(names), "--broker-port", str(port))
+        assert f"port {port} is taken" in ended.stderr
+        assert "--broker-port" in ended.stderr
+
+
+def test_a_second_broker_on_the_same_store_says_who_holds_it(tmp_path: Path) -> None:
+    _, arguments = _up_arguments(tmp_path / "store")
+    with program(tmp_path, "ariane", *arguments) as up:
+        up.await_text("consumed")
+        ended = run("ariane", *_up_arguments(tmp_path / "store")[1])
+        assert ended.returncode == 1
+        assert str(up.process.pid) in ended.stderr
+        assert "Traceback" not in ended.stderr
+
+
+def test_apaches_names_start_both_servers_from_properties_files(tmp_path: Path) -> None:
+    names, port = free_port(), free_port(-2, 1)
+    (tmp_path / "namesrv.conf").write_text(f"listenPort={names}\nkvConfigPath={tmp_path}/kv.json\n")
+    (tmp_path / "broker.conf").write_text(
+        f"brokerName=a\nbrokerIP1=127.0.0.1\nlistenPort={port}\nstorePathRootDir={tmp_path}/store\n"
+        "mappedFileSizeCommitLog=1048576\nmaxHashSlotNum=1000\nmaxIndexNum=4000\n"
+    )
+    environ = {"NAMESRV_ADDR": f"127.0.0.1:{names}"}
+    with (
+        program(tmp_path, "mqnamesrv", "-c", "namesrv.conf") as namesrv,
+        program(tmp_path, "mqbroker", "-c", "broker.conf", environ=environ) as broker,
+    ):
+        namesrv.await_text(str(names))
+        broker.await_text(f"127.0.0.1:{port}")
+        broker.await_text("brokerIP1 in the configuration")
+        until(lambda: listening(port), 30, "the broker's port")
+        sent = run("ariane", "send", "orders", "paid", environ=environ)
+        assert sent.stdout.startswith("SEND_OK"), sent.stderr + broker.printed()
+        assert broker.stop() == 0
+        assert namesrv.stop() == 0
+    assert not (tmp_path / "store" / "abort").exists()
+
+
+def test_p_prints_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "broker.conf").write_text("brokerName = a\nfileReservedTime=48\n")
+    printed = run("mqbroker", "-c", str(tmp_path / "broker.conf"), "-n", "127.0.0.1:1", "-p").stdout.splitlines()
+    assert {"brokerName=a", "fileReservedTime=48", "namesrvAddr=127.0.0.1:1"} <= set(printed)
+    assert "listenPort=9876" in run("mqnamesrv", "-p").stdout.splitlines()
+
+
+def test_a_wrong_option_is_named_with_its_line_and_a_suggestion(tmp_path: Path) -> None:
+    (tmp_path / "broker.conf").write_text("brokerName = a\nbrokerNmae = b\n")
+    ended = run("ariane", "broker", "-c", str(tmp_path / "broker.conf"))
+    assert ended.returncode == 1
+    assert "broker.conf:2: brokerNmae: unknown option; did you mean brokerName?" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_version_tells_the_form() -> None:
+    assert "compiled" in run("ariane", "--version").stdout
