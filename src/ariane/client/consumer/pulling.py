@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ariane.client.broker_calls import COMMIT_OFFSET
+from ariane.client.broker_calls import COMMIT_OFFSET, LITE_PULL
 from ariane.client.consumer.offsets import OffsetStore
 from ariane.client.consumer.process_queue import ProcessQueue
 from ariane.client.consumer.stats import Meter
@@ -55,6 +55,7 @@ class Puller:
         self._limits = limits
         self._meter = meter
         self._sys_flag = sys_flag
+        self._commits = options.model is Model.CLUSTERING and not sys_flag & LITE_PULL
         self._suggested: dict[object, int] = {}
         self.subscription: Callable[[str], SubscriptionData | None] = lambda topic: None
         self.deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None] = lambda queue, messages: None
@@ -97,9 +98,7 @@ class Puller:
             await self._clock.sleep(self.interval)
 
     async def _ask(self, queue: ProcessQueue, subscription: SubscriptionData) -> PullResult:
-        committed = 0
-        if self._options.model is Model.CLUSTERING:
-            committed = self._offsets.known(queue.queue) or 0
+        committed = (self._offsets.known(queue.queue) or 0) if self._commits else 0
         is_sql = subscription.expression_type != "TAG"
         result = await self._instance.calls.pull(
             self._group,
