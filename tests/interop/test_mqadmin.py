@@ -275,6 +275,17 @@ def test_an_online_group_is_reset(pair: Pair) -> None:
     assert "rollback consumer offset by specified group" in ours
 
 
+def test_what_is_remembered_of_an_sql_expression(pair: Pair) -> None:
+    topic, group = scratch(pair)
+    with ExitStack() as stack:
+        for side, instance in zip(pair.sides, ("side-ab", "side-cd"), strict=True):
+            wanted = {topic: {"sql": "a > 1 AND b IS NOT NULL"}}
+            stack.enter_context(side.java.push_consumer(side.namesrv, wanted, group, instanceName=instance))
+        ours, apaches = pair.both("queryCq", "-t", topic, "-q", "0", "-i", "0", "-c", "1", "-b", "BROKER", "-g", group)
+    assert re.sub(r"\s", "", ours) == re.sub(r"\s", "", apaches)
+    assert '"expression":"a > 1 AND b IS NOT NULL"' in ours
+
+
 def test_a_message_is_consumed_directly(pair: Pair) -> None:
     texts = []
     for side, instance in zip(pair.sides, ("side-ours", "side-apache"), strict=True):

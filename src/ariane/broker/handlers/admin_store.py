@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from ariane.broker.filter import FilterData
 from ariane.broker.names import SYSTEM_TOPICS
 from ariane.errors import ResponseError
 from ariane.protocol.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody
@@ -66,8 +68,18 @@ class AdminStoreHandler:
             return
         group = self._broker.clients.consumer_group(header.consumer_group)
         body.subscription_data = None if group is None else group.subscriptions.get(header.topic)
-        offline = f"{header.consumer_group}@{header.topic} is not online!"
-        body.filter_data = offline if body.subscription_data is None else "null"
+        if body.subscription_data is None:
+            body.filter_data = f"{header.consumer_group}@{header.topic} is not online!"
+        else:
+            body.filter_data = _shown(self._broker.filters.get(header.topic, header.consumer_group))
+
+
+def _shown(data: FilterData | None) -> str:
+    """What is remembered of an SQL expression, as Java prints it for people."""
+    if data is None:
+        return "null"
+    members = {**msgspec.to_builtins(data), "dead": data.dead}
+    return json.dumps(dict(sorted(members.items())), indent="\t", separators=(",", ":"))
 
 
 def _without_nulls(body: QueryConsumeQueueResponseBody) -> bytes:
