@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -38,12 +39,17 @@ def run(files: MemoryFiles, acknowledged: list[bytes], *, close: bool = True) ->
         clock.advance(1.5)
         body = f"m{n}".encode()
         result = store.append(unit(body=body, queue_id=n % 2, KEYS=f"k{n}", UNIQ_KEY=f"U{n}"))
-        store.when_flushed(result.end_offset, lambda ok, body=body: acknowledged.append(body) if ok else None)
+        store.when_flushed(result.end_offset, partial(_note, acknowledged, body))
         store.dispatch_now()
         if n % 7 == 6:
             store.tick()
     if close:
         asyncio.run(store.close())
+
+
+def _note(acknowledged: list[bytes], body: bytes, ok: bool) -> None:
+    if ok:
+        acknowledged.append(body)
 
 
 def reopen(files: MemoryFiles) -> MessageStore:

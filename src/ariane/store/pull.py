@@ -66,14 +66,13 @@ class Puller:
         start = end = 0  # neighbours in the log go into one slice
         physical = count = total = looked_at = 0
         for physical, size, code in ENTRY.iter_unpack(entries):
-            if (
-                count
-                and size != BLANK_SIZE
-                and self._is_full(count, total + size, most, most_bytes, physical < in_memory)
-            ):
+            if size == BLANK_SIZE:
+                looked_at += 1
+                continue
+            if count and self._is_full(count, total + size, most, most_bytes, physical < in_memory):
                 break
             looked_at += 1
-            if physical < skip_until or size == BLANK_SIZE or (wanted is not None and not wanted.matches_code(code)):
+            if physical < skip_until or (wanted is not None and not wanted.matches_code(code)):
                 continue
             if physical < low or physical + size > high:
                 if end > start:

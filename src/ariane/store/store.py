@@ -149,7 +149,7 @@ class MessageStore:
             recovery.checkpoint,
         )
         self._queue_flusher.dispatched_time = lambda: self.dispatcher.last_store_time
-        self.flusher.last_store_time = lambda: self._appender.last_time
+        self.flusher.last_store_time = lambda: max(self._appender.last_time, self.dispatcher.last_store_time)
         self.flusher.flushed_time = recovery.checkpoint.log_time
         self.dispatcher.last_store_time = max(self.dispatcher.last_store_time, recovery.checkpoint.queue_time)
         self._appender.last_time = self.dispatcher.last_store_time
