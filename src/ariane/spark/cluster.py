@@ -11,8 +11,8 @@ from ariane.client.routes import Routes
 from ariane.client.wire import SUCCESS, Wire
 from ariane.env import Env
 from ariane.errors import BrokerRefused, ConfigError, RemotingError, RouteMissing
-from ariane.message import MessageQueue
-from ariane.protocol.bodies import TopicList
+from ariane.message import AUTO_CREATE_TOPIC, MessageQueue
+from ariane.protocol.bodies import ClusterInfo, TopicList
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.headers import (
     GetEarliestMsgStoretimeRequest,
@@ -45,6 +45,7 @@ class Cluster:
     def __init__(self, access: Access, env: Env | None = None) -> None:
         self._env = env or Env()
         self._access = access
+        self._brokers: dict[str, dict[int, str]] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="ariane-spark", daemon=True)
         self._thread.start()
@@ -104,15 +105,29 @@ class Cluster:
 
         return sorted({queue for found in self._all([of(topic) for topic in topics]) for queue in found})
 
+    def write_queues(self, topic: str, *, fresh: bool = False) -> list[MessageQueue]:
+        """The queues of a topic that can be written; those of a topic that brokers will make, when it is not there."""
+        if fresh:
+            self._run(self.routes.refresh_quietly(topic))
+        route = self._run(self.routes.find_to_publish(topic, AUTO_CREATE_TOPIC, 4))
+        if not route.write_queues:
+            raise RemotingError(f"topic {topic} has no queue that can be written now")
+        return list(route.write_queues)
+
     def _all(self, work: list[Coroutine[Any, Any, T]]) -> list[T]:
         async def gather() -> list[T]:
             return await asyncio.gather(*work)
 
         return self._run(gather())
 
+    def find_brokers(self) -> None:
+        """Learn where all brokers are, also those of topics that nobody asked for."""
+        body = self._run(self._names.ask(RequestCode.GET_BROKER_CLUSTER_INFO)).body
+        self._brokers = {name: data.broker_addrs for name, data in ClusterInfo.decode(body).broker_addr_table.items()}
+
     def addresses(self, broker_name: str) -> tuple[str, ...]:
         """Where a broker can be read, the master first."""
-        known = self.routes.brokers.get(broker_name, {})
+        known = self.routes.brokers.get(broker_name) or self._brokers.get(broker_name, {})
         return tuple(known[number] for number in sorted(known))
 
     def bounds(self, queues: Iterable[MessageQueue], *, required: bool = True) -> dict[MessageQueue, Bounds]:

@@ -77,6 +77,14 @@ class TopicOptions:
         parsed._check(given, streaming)
         return parsed
 
+    @classmethod
+    def reading(cls, access: Access, timeout: float, topic: str = "") -> "TopicOptions":
+        """Options for reading a queue inside Ariane itself."""
+        return cls(
+            access, (topic,), None, TOOLS_GROUP, EARLIEST, LATEST, None, None, True, None, 1, "*", timeout, 4096,
+            False, 10.0,
+        )  # fmt: skip
+
     def _check(self, given: Given, streaming: bool) -> None:
         if not is_valid_name(self.group):
             raise ConfigError(f"option group={self.group!r}: not a valid name")

@@ -1,0 +1,166 @@
+"""`df.write` and `df.writeStream.format("rocketmq")`."""
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from ariane.message import PRODUCER_GROUP, TRANSACTION_PREPARED
+from ariane.protocol.headers import SendMessageResponse
+from ariane.protocol.ids import parse_offset_id
+from ariane.spark.checks import TRY, answer_checks
+from ariane.spark.cluster import Cluster
+from ariane.spark.committing import Committer
+from ariane.spark.decisions import Decision, Decisions, Halves, Try
+from ariane.spark.settling import Settlement
+from ariane.spark.sink_options import Delivery, SinkOptions
+from ariane.spark.sink_rows import RowKeys, check_columns, rows_of
+from ariane.spark.sink_sender import Request, SinkSender
+
+
+@dataclass
+class Sent(WriterCommitMessage):
+    """What a task reports: how much it sent, and for a transaction the half messages."""
+
+    group: str
+    rows: int
+    attempt: Try | None = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """Which rows a task has in hand."""
+
+    write: str
+    batch: int
+    partition: int
+
+    @classmethod
+    def here(cls, write: str) -> "Work":
+        """Of the running task; a stream's own id and batch number come from Spark."""
+        context = TaskContext.get()
+        assert context is not None
+        query = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        return cls(query or write, int(batch or 0), context.partitionId())
+
+
+class Sink:
+    """Both kinds of write do the same: tasks send, the driver decides."""
+
+    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+        self.options = options
+        self.exactly_once = options.delivery is Delivery.EXACTLY_ONCE
+        check_columns(schema, topic=options.topic, transactional=self.exactly_once)
+        self.ordered = "hashKey" in schema.fieldNames()
+        self.write_id = options.write_id or secrets.token_hex(8)
+
+    def send(self, batches: Iterator[pa.RecordBatch]) -> Sent:
+        """What one task does."""
+        work = Work.here(self.write_id)
+        group = self.options.group or f"spark_{work.write}"
+        token = f"{work.batch}/{work.partition}/{secrets.token_hex(8)}"
+        halves = _HalfLog()
+        if self.exactly_once:
+            assert self.options.checkpoint is not None
+            answer_checks(self.options, group)
+        with Cluster(self.options.access) as cluster:
+            sender = SinkSender(self.options, group, cluster, halves.note, turn=work.partition, half=self.exactly_once)
+            try:
+                count = self._send_all(sender, batches, work, token, group)
+            finally:
+                sender.close()
+        return Sent(group, count, Try(token, halves.found()) if self.exactly_once else None)
+
+    def _send_all(
+        self, sender: SinkSender, batches: Iterator[pa.RecordBatch], work: Work, token: str, group: str
+    ) -> int:
+        """Keys are the same in every try; in a transaction they are the try's own, for tries must not be mixed up."""
+        more: dict[str, str] = {}
+        write = work.write
+        if self.exactly_once:
+            more = {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: group, TRY: token}
+            write += token
+        keys = RowKeys(write, work.batch, work.partition)
+        count = 0
+        for batch in batches:
+            count += batch.num_rows
+            for row in rows_of(batch, keys, self.options.topic, more):
+                sender.add(row)
+        sender.flush()
+        return count
+
+    def decide(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
+        """What the driver does when all tasks are done: make the batch visible, whole and once."""
+        if self.exactly_once:
+            assert self.options.checkpoint is not None
+            with Cluster(self.options.access) as cluster:
+                committer = Committer(Settlement(cluster, self.options), Decisions(self.options.checkpoint), cluster)
+                committer.commit(self._decision(messages, batch), batch)
+
+    def take_back(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
+        """What the driver does when a task failed for good."""
+        tried = self._decision(messages, batch)
+        if tried is not None:
+            with Cluster(self.options.access) as cluster:
+                Settlement(cluster, self.options).roll_back(tried)
+
+    def _decision(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> Decision | None:
+        sent = [message for message in messages if isinstance(message, Sent) and message.attempt is not None]
+        tries = [message.attempt for message in sent if message.attempt is not None and message.rows]
+        return Decision(batch, sent[0].group, tries, {}, self.ordered) if tries else None
+
+
+class _HalfLog:
+    """The half messages of a task, as brokers confirm them."""
+
+    def __init__(self) -> None:
+        self._halves: dict[str, Halves] = {}
+
+    def note(self, request: Request, answer: SendMessageResponse) -> None:
+        if not request.half or request.where is None:
+            return
+        _, log_offset = parse_offset_id(answer.msg_id)
+        halves = self._halves.setdefault(request.where.broker_name, Halves(request.where.broker_name, [], [], []))
+        halves.queue_offsets.append(answer.queue_offset)
+        halves.log_offsets.append(log_offset)
+        halves.unique_keys.append(request.rows[0].unique_key)
+
+    def found(self) -> list[Halves]:
+        return list(self._halves.values())
+
+
+class BatchSink(DataSourceArrowWriter):
+    """`df.write.format("rocketmq")`."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self.sink.send(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self.sink.decide(messages, 0)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self.sink.take_back(messages, 0)
+
+
+class StreamSink(DataSourceStreamArrowWriter):
+    """`df.writeStream.format("rocketmq")`."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self.sink.send(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self.sink.decide(messages, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        self.sink.take_back(messages, batchId)

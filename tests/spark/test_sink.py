@@ -1,0 +1,159 @@
+"""DataFrames written to topics."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from ariane.errors import ConfigError
+from ariane.spark.sink_options import SinkOptions
+from ariane.spark.sink_rows import check_columns
+from tests.spark.clusters import Target, await_that
+
+
+def write(frame: Any, target: Target, topic: str | None, **options: Any) -> None:
+    writer = frame.write.format("rocketmq").option("nameServer", target.namesrv).mode("append")
+    (writer if topic is None else writer.option("topic", topic)).options(**options).save()
+
+
+def numbers(spark: Any, count: int, partitions: int = 2) -> Any:
+    return spark.range(0, count, 1, partitions).selectExpr("cast(id as string) as body")
+
+
+def bodies(target: Target, topic: str) -> Counter[int]:
+    return Counter(int(message.body) for message in target.received(topic))
+
+
+def test_all_columns_arrive(spark: Any, target: Target) -> None:
+    topic = target.topic()
+    frame = spark.range(0, 300, 1, 2).select(
+        F.col("id").cast("string").cast("binary").alias("body"),
+        F.lit(topic).alias("topic"),
+        F.concat(F.lit("Tag"), F.col("id") % 3).alias("tags"),
+        F.concat(F.lit("k"), F.col("id")).alias("keys"),
+        F.create_map(F.lit("n"), F.col("id").cast("string")).alias("properties"),
+    )
+    write(frame, target, None)
+    messages = target.received(topic)
+    assert sorted(int(message.body) for message in messages) == list(range(300))
+    for message in messages:
+        number = int(message.body)
+        assert (message.tags, message.keys) == (f"Tag{number % 3}", [f"k{number}"])
+        assert message.properties["n"] == str(number)
+    assert len({message.message_id for message in messages}) == 300
+    assert len({message.queue.queue_id for message in messages}) > 1
+
+
+def test_rows_with_a_hash_key_keep_their_order(spark: Any, target: Target) -> None:
+    topic = target.topic()
+    frame = spark.range(0, 2000, 1, 1).selectExpr("cast(id as string) as body", "cast(id % 7 as string) as hashKey")
+    write(frame, target, topic, batchBytes=1024)
+    places: dict[int, set[int]] = {}
+    last: dict[int, int] = {}
+    for message in target.received(topic):
+        number = int(message.body)
+        places.setdefault(number % 7, set()).add(message.queue.queue_id)
+        assert last.get(number % 7, -1) < number
+        last[number % 7] = number
+    assert all(len(queues) == 1 for queues in places.values())
+    assert sum(len(queues) for queues in places.values()) == 7
+
+
+def test_delayed_rows_wait(spark: Any, apache: Target) -> None:
+    topic = apache.topic(queues=1)
+    write(numbers(spark, 3, 1).withColumn("delayLevel", F.lit(1)), apache, topic)
+    await_that("delayed messages", lambda: len(apache.received(topic)) == 3)
+    for message in apache.received(topic):
+        assert message.store_time - message.born_time >= 900
+
+
+def test_the_keys_of_a_stream_are_the_same_in_every_try(spark: Any, ours: Target, tmp_path: Path) -> None:
+    source, topic = tmp_path / "source", ours.topic()
+    numbers(spark, 50).write.parquet(str(source))
+    frame = spark.readStream.schema("body string").parquet(str(source))
+
+    def run(checkpoint: Path) -> None:
+        writer = frame.writeStream.format("rocketmq").option("nameServer", ours.namesrv).option("topic", topic)
+        query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+        query.awaitTermination()
+
+    run(tmp_path / "checkpoint")
+    for name in ("0", ".0.crc"):  # as if the driver had died before it noted that the batch was done
+        (tmp_path / "checkpoint" / "commits" / name).unlink(missing_ok=True)
+    run(tmp_path / "checkpoint")
+    messages = ours.received(topic)
+    assert len(messages) == 100
+    assert Counter(Counter(message.message_id for message in messages).values()) == Counter({2: 50})
+
+
+def test_exactly_once_shows_a_batch_whole_and_once(spark: Any, target: Target, tmp_path: Path) -> None:
+    topic = target.topic()
+    options = {"delivery": "exactly-once", "checkpointLocation": tmp_path / "checkpoint", "writeId": "nightly"}
+    write(numbers(spark, 200), target, topic, **options)
+    await_that("the batch", lambda: bodies(target, topic) == Counter(range(200)))
+    write(numbers(spark, 200), target, topic, **options)  # the same write once more: it was committed already
+    assert bodies(target, topic) == Counter(range(200))
+
+
+def test_a_failed_task_shows_nothing_in_a_transaction(spark: Any, target: Target, tmp_path: Path) -> None:
+    topic = target.topic()
+    frame = numbers(spark, 100).selectExpr("if(body = '90', raise_error('no'), body) as body")
+    with pytest.raises(Exception, match="no"):
+        write(frame, target, topic, delivery="exactly-once", checkpointLocation=tmp_path / "checkpoint")
+    assert target.received(topic) == []
+
+
+def test_rows_that_are_no_messages_are_errors(spark: Any, ours: Target) -> None:
+    topic = ours.topic()
+    with pytest.raises(Exception, match="a row has no body"):
+        write(numbers(spark, 3).selectExpr("nullif(body, '2') as body"), ours, topic)
+    with pytest.raises(Exception, match="'a/b', which is not a valid name"):
+        write(numbers(spark, 3).selectExpr("body", "'a/b' as topic"), ours, None)
+    with pytest.raises(Exception, match="cannot be overwritten"):
+        numbers(spark, 1).write.format("rocketmq").option("nameServer", ours.namesrv).mode("overwrite").save()
+
+
+@pytest.mark.parametrize(
+    ("columns", "transactional", "message"),
+    [
+        ("keys string", False, "column 'body' is required"),
+        ("body string, colour string", False, "column 'colour' is none of the sink's"),
+        ("body int", False, "column 'body' must be binary or string, not int"),
+        ("body string, delayLevel int", True, "column 'delayLevel': a delayed message cannot be part"),
+    ],
+)
+def test_a_column_that_does_not_fit_is_an_error_that_names_it(
+    spark: Any, columns: str, transactional: bool, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_columns(StructType.fromDDL(columns), topic="t", transactional=transactional)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "option nameServer is required"),
+        ({"nameserver": "a:1", "delivery": "twice"}, "delivery='twice': must be one of at-least-once, exactly-once"),
+        ({"nameserver": "a:1", "delivery": "exactly-once"}, "needs option checkpointLocation"),
+        ({"nameserver": "a:1", "startingoffsets": "latest"}, "the rocketmq sink has no option startingoffsets"),
+        ({"nameserver": "a:1", "topic": "a/b"}, "topic='a/b': not a valid name"),
+    ],
+)
+def test_an_option_that_does_not_fit_is_an_error_that_names_it(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        SinkOptions.parse(options)
+
+
+def test_timers_are_properties_that_brokers_of_5_know(spark: Any, ours: Target) -> None:
+    import pyarrow as pa
+
+    from ariane.spark.sink_rows import DELIVER_TIME, RowKeys, rows_of
+
+    when = datetime(2030, 1, 1, tzinfo=UTC)
+    batch = pa.record_batch({"body": [b"x"], "deliverTime": pa.array([when], pa.timestamp("us", tz="UTC"))})
+    (row,) = rows_of(batch, RowKeys("w", 0, 0), "t")
+    assert f"{DELIVER_TIME}\x01{int(when.timestamp() * 1000)}\x02".encode() in row.encoded
