@@ -1,5 +1,7 @@
 """Bodies about groups: heartbeats, subscriptions, connections, offsets, queue locks."""
 
+from typing import Any, Self
+
 import msgspec
 
 from ariane.protocol.bodies.body import Body, QueueKey
@@ -7,6 +9,20 @@ from ariane.protocol.bodies.topics import DataVersion
 from ariane.protocol.java import string_hash
 
 ALL_TAGS = "*"
+
+# Java's enums in their order: the C++ client writes the place of a value instead of its name.
+_ENUMS = {
+    "consumeType": ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY"),
+    "messageModel": ("BROADCASTING", "CLUSTERING"),
+    "consumeFromWhere": (
+        "CONSUME_FROM_LAST_OFFSET",
+        "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+        "CONSUME_FROM_MIN_OFFSET",
+        "CONSUME_FROM_MAX_OFFSET",
+        "CONSUME_FROM_FIRST_OFFSET",
+        "CONSUME_FROM_TIMESTAMP",
+    ),
+}
 
 
 class SubscriptionData(Body):
@@ -57,6 +73,24 @@ class HeartbeatData(Body):
     client_id: str = msgspec.field(name="clientID")
     producer_data_set: list[ProducerData] = []
     consumer_data_set: list[ConsumerData] = []
+
+    @classmethod
+    def from_builtins(cls, value: Any) -> Self:
+        consumers = value.get("consumerDataSet") if isinstance(value, dict) else None
+        for consumer in consumers if isinstance(consumers, list) else ():
+            if isinstance(consumer, dict):
+                consumer.update(_enum_names(consumer))
+        return super().from_builtins(value)
+
+
+def _enum_names(consumer: dict[str, Any]) -> dict[str, str]:
+    """The names of enums that stand there as numbers."""
+    places = {member: consumer.get(member) for member in _ENUMS}
+    return {
+        member: _ENUMS[member][place]
+        for member, place in places.items()
+        if isinstance(place, int) and 0 <= place < len(_ENUMS[member])
+    }
 
 
 class CheckClientRequestBody(Body):
