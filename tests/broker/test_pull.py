@@ -1,6 +1,7 @@
 """Pulling: what is found, where the next pull begins, and how a pull waits."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -77,7 +78,7 @@ async def test_unknown_topics_queues_and_groups_are_refused(talk_to: Starter) ->
     talk = await talk_to(autoCreateSubscriptionGroup=False)
     await talk.send_ok("orders")
     assert (await talk.pull("orders")).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-    known = {"consumer_group": "TOOLS_CONSUMER"}
+    known: dict[str, Any] = {"consumer_group": "TOOLS_CONSUMER"}
     assert (await talk.pull("nowhere", **known)).code == ResponseCode.TOPIC_NOT_EXIST
     for queue_id in (-1, 4, 1 << 30):
         answer = await talk.pull("orders", queue_id, **known)
@@ -139,7 +140,7 @@ async def test_sql_needs_the_option(talk_to: Starter) -> None:
 
 async def test_without_a_subscription_the_heartbeat_decides(talk: Talk) -> None:
     await filled(talk)
-    by_heartbeat = {"sys_flag": 0, "subscription": None}
+    by_heartbeat: dict[str, Any] = {"sys_flag": 0, "subscription": None}
     assert (await talk.pull("orders", **by_heartbeat)).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
     await talk.heartbeat("consumers", {"orders": "A"}, version=5)
     assert [u.body for u in await talk.units("orders", **by_heartbeat, sub_version=5)] == [b"0", b"2", b"4"]
@@ -150,7 +151,7 @@ async def test_without_a_subscription_the_heartbeat_decides(talk: Talk) -> None:
 
 async def test_an_sql_subscription_of_the_heartbeat_is_compiled_or_refused(talk: Talk) -> None:
     await filled(talk)
-    by_heartbeat = {"sys_flag": 0, "subscription": None}
+    by_heartbeat: dict[str, Any] = {"sys_flag": 0, "subscription": None}
     await talk.heartbeat("consumers", {"orders": "n >= 3"}, version=1, expression_type="SQL92")
     assert [u.body for u in await talk.units("orders", **by_heartbeat)] == [b"3", b"4"]
     await talk.heartbeat("broken", {"orders": "n >= >= 3"}, version=1, expression_type="SQL92")
@@ -161,7 +162,7 @@ async def test_an_sql_subscription_of_the_heartbeat_is_compiled_or_refused(talk:
 async def test_a_group_that_may_not_broadcast_does_not(talk: Talk) -> None:
     await filled(talk)
     await talk.heartbeat("consumers", {"orders": "*"}, model="BROADCASTING")
-    by_heartbeat = {"sys_flag": 0, "subscription": None}
+    by_heartbeat: dict[str, Any] = {"sys_flag": 0, "subscription": None}
     assert (await talk.pull("orders", **by_heartbeat)).code == 0
     config = talk.broker.groups.get("consumers")
     assert config is not None
@@ -189,7 +190,7 @@ async def test_one_message_wakes_all_who_wait_for_it_and_nobody_else(talk: Talk)
     await talk.send_ok("orders", b"old")
 
     def waiting(queue_id: int, offset: int, tags: str) -> "asyncio.Future[Command]":
-        fields = {"sys_flag": 6, "suspend_timeout_millis": 15_000, "subscription": tags}
+        fields: dict[str, Any] = {"sys_flag": 6, "suspend_timeout_millis": 15_000, "subscription": tags}
         return asyncio.ensure_future(talk.pull("orders", queue_id, offset, **fields))
 
     same_queue = [waiting(0, 1, "*") for _ in range(5)] + [waiting(0, 1, "X || Y")]
