@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TypedDict
 
 from ariane.version import is_compiled
 from bench.inprocess import HotPath, workloads
@@ -24,10 +25,24 @@ from bench.reference import reference
 
 Costs = dict[str, float]
 
+
+class Measured(TypedDict):
+    """Costs a message in reference rounds, of which form and how counted."""
+
+    form: str
+    method: str
+    costs: Costs
+
+
+LIMIT = 1.25  # times the baseline
+
 _ROUNDS = 32  # of the reference in one slice
 _COUNTED_READS = 32
 _COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 _VALGRIND = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+
+
+BASELINE = Path(__file__).parent / "baseline.json"
 
 
 def form() -> str:
@@ -35,16 +50,11 @@ def form() -> str:
     return "compiled" if is_compiled() else "plain"
 
 
-def method() -> str:
-    """How this machine counts."""
-    return "instructions" if shutil.which("valgrind") else "time"
-
-
 async def time_costs(seconds: float) -> tuple[Costs, float]:
     """Cost of a message by workload in reference rounds, and the microseconds of one reference round."""
     with tempfile.TemporaryDirectory(prefix="ariane-hot-") as folder:
         path = HotPath(Path(folder))
-        path.fill()
+        await path.fill()
         memory = bytearray(1 << 16)
         jobs: dict[str, tuple[Callable[[], object], int]] = {
             "reference": (partial(reference, _ROUNDS, memory), _ROUNDS),
@@ -95,7 +105,7 @@ async def _fork_children() -> dict[str, tuple[int, int]]:
     """Runs under valgrind: the pid of the child of each workload, and how many pieces of it that child did."""
     with tempfile.TemporaryDirectory(prefix="ariane-hot-") as folder:
         path = HotPath(Path(folder))
-        path.fill()
+        await path.fill()
         memory = bytearray(1 << 16)
         jobs: dict[str, tuple[Callable[[], object], int]] = {
             "nothing": (int, 1),
@@ -117,22 +127,53 @@ def _child(job: Callable[[], object]) -> int:
     return pid
 
 
+def measure(seconds: float = 8) -> Measured:
+    """Count the way that this machine can."""
+    if shutil.which("valgrind"):
+        return {"form": form(), "method": "instructions", "costs": instruction_costs()}
+    return {"form": form(), "method": "time", "costs": asyncio.run(time_costs(seconds))[0]}
+
+
+def regressions(measured: Measured) -> list[str]:
+    """What has become more than a quarter dearer than the committed baseline, in words."""
+    expected = json.loads(BASELINE.read_text())[measured["form"]][measured["method"]]
+    return [
+        f"{name}: {cost:.3f} reference rounds a message, {cost / expected[name]:.2f} times the baseline"
+        for name, cost in measured["costs"].items()
+        if cost > expected[name] * LIMIT
+    ]
+
+
+def _write_baseline(seconds: float) -> None:
+    """Take what is measured now as the baseline of this form, by both methods."""
+    baseline = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
+    costs = {"time": asyncio.run(time_costs(seconds))[0], "instructions": instruction_costs()}
+    baseline[form()] = {way: {name: round(cost, 3) for name, cost in found.items()} for way, found in costs.items()}
+    BASELINE.write_text(json.dumps(baseline, indent=1) + "\n")
+
+
+def _print_times(seconds: float) -> None:
+    costs, unit = asyncio.run(time_costs(seconds))
+    print(f"{form()} form; one reference round is {unit:.2f} µs")
+    for name, cost in costs.items():
+        print(f"  {name:6} {cost:6.3f} reference rounds a message, {cost * unit:6.2f} µs")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.hotpath", description=__doc__)
     parser.add_argument("--seconds", type=float, default=6)
-    parser.add_argument("--instructions", action="store_true", help="count instructions with valgrind as well")
+    parser.add_argument("--json", action="store_true", help="measure as the guard does, print JSON")
+    parser.add_argument("--baseline", action="store_true", help="write what is measured into baseline.json")
     parser.add_argument("--children", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.children:
         print(json.dumps(asyncio.run(_fork_children())))
-        return
-    costs, unit = asyncio.run(time_costs(options.seconds))
-    print(f"{form()} form; one reference round is {unit:.2f} µs")
-    for name, cost in costs.items():
-        print(f"  {name:6} {cost:6.3f} reference rounds a message, {cost * unit:6.2f} µs")
-    if options.instructions:
-        for name, cost in instruction_costs().items():
-            print(f"  {name:6} {cost:6.3f} by instructions")
+    elif options.json:
+        print(json.dumps(measure(options.seconds)))
+    elif options.baseline:
+        _write_baseline(options.seconds)
+    else:
+        _print_times(options.seconds)
 
 
 if __name__ == "__main__":

@@ -19,17 +19,16 @@ _BATCH = 32
 
 
 class NullTransport:
-    """Takes what is written and counts it."""
+    """Takes what is written and lets it go."""
 
     def __init__(self) -> None:
-        self.written = 0
+        self.last = b""
 
     def write(self, data: bytes) -> None:
-        self.written += len(data)
+        self.last = data
 
     def writelines(self, parts: list[bytes]) -> None:
-        for part in parts:
-            self.written += len(part)
+        self.last = parts[0]
 
     def get_extra_info(self, name: str) -> Any:
         return ("127.0.0.1", 50000) if name in ("peername", "sockname") else None
@@ -48,6 +47,8 @@ class Workload:
     name: str
     chunks: list[bytes]
     messages: int
+    counter: str = "put_count"
+    """The store's counter that says whether the messages moved."""
 
 
 class HotPath:
@@ -57,7 +58,7 @@ class HotPath:
         options = BrokerOptions.load(host=Host()).replaced({
             "brokerIP1": "127.0.0.1", "storePathRootDir": str(folder), "storePathCommitLog": str(folder / "commitlog"),
             "mappedFileSizeCommitLog": 128 << 20, "maxHashSlotNum": 50_000, "maxIndexNum": 4_000_000,
-            "namesrvAddr": "",
+            "namesrvAddr": "", "waitTimeMillsInSendQueue": 60_000, "osPageCacheBusyTimeOutMills": 60_000,
         })  # fmt: skip
         self.broker = Broker(options)
         self.broker.store.open()
@@ -71,20 +72,24 @@ class HotPath:
         self._connection.connection_made(cast(asyncio.Transport, self.transport))
         self.feed = self._connection.data_received
 
-    def fill(self) -> None:
-        """Make the topic, and the messages that pulls will find."""
+    async def fill(self) -> None:
+        """Make the topic and the group, wait until their tables are saved, and make the messages that pulls find."""
         batches = batch_workload()
-        for number in range(FILLED // batches.messages):
-            self.feed(batches.chunks[number % len(batches.chunks)])
-        if self.broker.store.max_offset(TOPIC, 0) != FILLED:
-            raise RuntimeError("the broker did not take the messages")
+        self.run(batches, 1)
+        self.feed(pull_frame(TOPIC, 0, 0))
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(others)
+        self.run(batches, FILLED // batches.messages - 1)
 
     def run(self, work: Workload, reads: int) -> None:
         """Feed so many reads."""
-        feed, chunks = self.feed, work.chunks
+        feed, chunks, stats = self.feed, work.chunks, self.broker.store.stats
         count = len(chunks)
+        expected = getattr(stats, work.counter) + reads * work.messages
         for number in range(reads):
             feed(chunks[number % count])
+        if getattr(stats, work.counter) != expected:
+            raise RuntimeError(f"the broker refused what it was to {work.name}: {self.transport.last[:300]!r}")
 
     async def close(self) -> None:
         await self.broker.store.close()
@@ -109,4 +114,6 @@ def batch_workload() -> Workload:
 def pull_workload() -> Workload:
     offsets = range(0, FILLED, _BATCH)
     requests = [pull_frame(TOPIC, number, offset) for number, offset in enumerate(offsets)]
-    return Workload("pull", [b"".join(requests[at : at + 4]) for at in range(0, len(requests), 4)], 4 * _BATCH)
+    return Workload(
+        "pull", [b"".join(requests[at : at + 4]) for at in range(0, len(requests), 4)], 4 * _BATCH, "transferred"
+    )

@@ -34,6 +34,11 @@ def test_the_typed_header_is_what_the_fields_say(code: int, header: SendMessageR
     assert command.parsed(type(header)) == header
 
 
+def test_a_hot_request_is_parsed_once() -> None:
+    command = received(RequestCode.SEND_MESSAGE_V2, SEND.fields())
+    assert command.parsed(SendMessageRequestV2) is command.parsed(SendMessageRequestV2)
+
+
 def test_fields_that_are_no_part_of_the_header_can_be_read_too() -> None:
     command = received(RequestCode.SEND_MESSAGE_V2, {**SEND.fields(), "AccessKey": "me"})
     assert command.fields["AccessKey"] == "me"

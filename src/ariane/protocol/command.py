@@ -13,6 +13,7 @@ import msgspec
 from ariane.errors import ProtocolError
 from ariane.protocol.codes import VERSION_4_9_7, Language
 from ariane.protocol.headers.header import Header
+from ariane.protocol.hot_headers import HOT_HEADERS, PREFIX
 from ariane.protocol.json_header import JsonHeader
 
 JSON: Final = 0
@@ -129,10 +130,27 @@ def decode_header(serialization: int, header: bytes) -> Command:
 
 
 def _from_json(header: bytes) -> Command:
+    hot = HOT_HEADERS.get(header[:PREFIX])
+    if hot is None:
+        return _from_any_json(header)
     try:
-        h = _decode_json(header)
+        h = hot(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        h = _lenient(header)
+        return _from_any_json(header)
+    return Command(
+        h.code,
+        opaque=h.opaque,
+        flag=h.flag,
+        remark=h.remark,
+        language=h.language,
+        version=h.version,
+        typed=h.extFields,
+        raw=header,
+    )
+
+
+def _from_any_json(header: bytes) -> Command:
+    h = _decode(header)
     return Command(
         h.code,
         h.extFields,
@@ -147,7 +165,7 @@ def _from_json(header: bytes) -> Command:
 def _decode(header: bytes) -> JsonHeader:
     try:
         return _decode_json(header)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _lenient(header)
 
 
