@@ -50,7 +50,7 @@ class Instance:
         self.users = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._beating = asyncio.Lock()
-        self._heard: set[str] = set()  # brokers that have had a heartbeat
+        self._heard: dict[str, frozenset[str]] = {}  # the producer groups that each broker has heard of
         self._closed = False
 
     def _connect(self, hooks: tuple[RpcHook, ...]) -> Client:
@@ -122,21 +122,27 @@ class Instance:
             targets = self._heartbeat_targets()
             body = self.heartbeat().encode()
             outcomes = await asyncio.gather(*(self._beat(address, body) for address in targets))
-            self._heard = {address for address, error in zip(targets, outcomes, strict=True) if error is None}
+            groups = frozenset(self.producers)
+            self._heard = {address: groups for address, error in zip(targets, outcomes, strict=True) if error is None}
         denied = next((error for error in outcomes if isinstance(error, AccessDenied)), None)
         if complain and denied is not None:
             raise denied
 
-    async def greet(self, address: str) -> None:
-        """Send a heartbeat to a broker that has had none from us: it must know a producer that may be asked back."""
-        if address not in self._heard:
-            async with self._beating:
-                if address not in self._heard and await self._beat(address, self.heartbeat().encode()) is None:
-                    self._heard.add(address)
+    async def greet(self, address: str, group: str) -> None:
+        """Send a heartbeat to a broker that has not heard of a producer group: it asks back only whom it knows."""
+        if group in self._heard.get(address, ()):
+            return
+        async with self._beating:
+            groups = frozenset(self.producers)
+            if (
+                group not in self._heard.get(address, ())
+                and await self._beat(address, self.heartbeat().encode()) is None
+            ):
+                self._heard[address] = groups
 
     def _lost(self, connection: Connection) -> None:
         """A broker may have restarted, and not know us any more."""
-        self._heard.discard(connection.address)
+        self._heard.pop(connection.address, None)
 
     def _heartbeat_targets(self) -> list[str]:
         return [

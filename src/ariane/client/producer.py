@@ -177,7 +177,7 @@ class Producer(Lifecycle):
         request = as_request(message, correlation_id, instance.client_id, limit)
         check_message(request, self._options.max_message_size)
         chosen = await self._choose(request, queue, selector, hash_key)
-        await instance.greet(await instance.calls.master(chosen))
+        await instance.greet(await instance.calls.master(chosen), self._group)
         reply = instance.replies.expect(correlation_id)
         try:
             await self._sender.send_to(self._packer.pack(request), chosen, limit, SendMode.ASYNC)

@@ -176,7 +176,9 @@ class TransactionProducer(Producer):
         half = Message(message.topic, message.body, properties=properties, flag=message.flag)
         check_message(half, self._options.max_message_size)
         for queue in (await self._sender.route(half.topic)).write_queues:
-            await instance.greet(await instance.calls.master(queue))  # a broker asks back only whom it knows
+            await instance.greet(
+                await instance.calls.master(queue), self._group
+            )  # a broker asks back only whom it knows
         return await self.send(half, timeout=timeout)
 
     async def end_transaction(

@@ -78,7 +78,7 @@ class Engine:
             await instance.routes.refresh_quietly(topic)
         await instance.send_heartbeats(complain=True)
         self.announced()
-        await self.rebalance.now()
+        await self.rebalance.join()
         self.rebalance.start()
         self._regular.append(instance.every(options.persist_interval, self.persist))
         if isinstance(self._service, Concurrently):

@@ -69,7 +69,7 @@ class LiteEngine:
             await instance.routes.refresh_quietly(topic)
         await instance.send_heartbeats(complain=True)
         self.announced()
-        await self.rebalance.now()
+        await self.rebalance.join()
         self.rebalance.start()
         if self._options.auto_commit:
             self._regular.append(instance.every(self._options.persist_interval, self.persist))

@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable, Collection
 
 from ariane.client.instance import Instance
 from ariane.client.options import ConsumerOptions, Model
-from ariane.errors import ArianeError
+from ariane.errors import AccessDenied, ArianeError, BrokerRefused
 from ariane.message import RETRY_PREFIX, MessageQueue
 
 log = logging.getLogger("ariane.client")
+
+SETTLE = 0.2  # seconds between joining a group with members and taking its queues
 
 Divide = Callable[[str, set[MessageQueue]], Awaitable[bool]]
 """Called with a topic and the queues of it that are ours; says whether anything changed."""
@@ -66,6 +68,20 @@ class Rebalance:
             late.cancel()
         self._due.clear()
 
+    async def join(self) -> None:
+        """The first round. Members that were there before get a moment to store their offsets and let go of queues."""
+        if self._options.model is Model.CLUSTERING and await self._has_company():
+            await self._instance.env.clock.sleep(SETTLE)
+        await self.now()
+
+    async def _has_company(self) -> bool:
+        for topic in list(self._topics()):
+            try:
+                return len(await self._members(topic)) > 1
+            except ArianeError as error:
+                log.debug("%s: nobody knows the members yet: %s", self._group, error)
+        return False
+
     async def now(self) -> None:
         """One round over all topics; a topic that fails waits for the next round."""
         async with self._turn:
@@ -87,9 +103,11 @@ class Rebalance:
             return await self._divide(topic, set(queues))
         members = sorted(await self._members(topic))
         me = self._instance.client_id
-        if me not in members:
-            return True  # the broker does not know us yet or any more: a heartbeat will tell it
-        if not queues:
+        if me not in members:  # the broker does not know us yet, or not any more
+            await self._instance.send_heartbeats()
+            self._announced()
+            members = sorted(await self._members(topic))
+        if me not in members or not queues:
             return False
         try:
             mine = set(self._options.allocate(self._group, me, queues, members))
@@ -107,6 +125,10 @@ class Rebalance:
         for addresses in brokers:
             try:
                 return await self._instance.calls.members(self._group, addresses.get(0) or addresses[min(addresses)])
+            except AccessDenied as error:
+                failure = error
+            except BrokerRefused:  # it knows no such group: nobody has sent it a heartbeat
+                return []
             except ArianeError as error:
                 failure = error
         if failure is not None:
