@@ -106,5 +106,5 @@ def test_a_topic_that_may_only_be_read_is_read_and_not_written(cluster: Cluster,
         with java.push_consumer(cluster.namesrv, topic, consumeFromWhere=FIRST) as consumer:
             consumer.await_messages(8)
         producer.refresh()
-        with pytest.raises(PeerError, match="No route info|Can not find Message Queue"):
+        with pytest.raises(PeerError, match=r"No route info|Can not find Message Queue"):
             producer.send(topic, b"nowhere to go")

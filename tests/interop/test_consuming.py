@@ -68,15 +68,16 @@ def test_every_member_of_a_broadcasting_group_gets_everything(cluster: Cluster, 
 
 
 def test_order_is_kept_in_each_queue_while_members_come_and_go(
-    cluster: Cluster, java: Driver, java_with: Callable[..., Driver]
+    new_cluster: Cluster, java: Driver, java_with: Callable[..., Driver]
 ) -> None:
     topic, group = unique("ordered"), unique("group")
     settings: dict[str, Any] = {"group": group, "consumeFromWhere": FIRST, "orderly": True}
+    new_cluster.start_broker(**{"rocketmq.broker.rebalance.lockMaxLiveTime": 22_000})  # clients renew each 20 s
     doomed = java_with()
-    with java.producer(cluster.namesrv) as producer:
+    with java.producer(new_cluster.namesrv) as producer:
         producer.burst(topic, 100, threads=1, hash_keys=4)
-        with java.push_consumer(cluster.namesrv, topic, **settings) as survivor:
-            crashing = doomed.push_consumer(cluster.namesrv, topic, **settings)
+        with java.push_consumer(new_cluster.namesrv, topic, **settings) as survivor:
+            crashing = doomed.push_consumer(new_cluster.namesrv, topic, **settings)
             until(lambda: own(crashing, topic), 20, "the second member to have a queue")
             producer.burst(topic, 100, threads=1, hash_keys=4, prefix="more")
             crashed = crashing.messages()

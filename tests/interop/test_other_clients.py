@@ -1,6 +1,7 @@
 """Apache's Go and C++ clients through our name server and broker, without one line of Java."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.interop.other_clients.cpp_client import cpp_driver
 from tests.interop.other_clients.go_client import go_driver
 from tests.peers import unique
 
-FIELDS = {"tags": "TagA", "keys": ["k1", "k2"], "properties": {"colour": "grün"}}
+FIELDS: dict[str, Any] = {"tags": "TagA", "keys": ["k1", "k2"], "properties": {"colour": "grün"}}
 
 
 @pytest.fixture(scope="module")
