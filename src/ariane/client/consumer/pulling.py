@@ -5,13 +5,12 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ariane.client.broker_calls import COMMIT_OFFSET, LITE_PULL
 from ariane.client.consumer.offsets import OffsetStore
 from ariane.client.consumer.process_queue import ProcessQueue
 from ariane.client.consumer.stats import Meter
 from ariane.client.decoding import decode_messages
 from ariane.client.instance import Instance
-from ariane.client.options import ConsumerOptions, Model, Sql
+from ariane.client.options import ConsumerOptions, Sql
 from ariane.client.results import PullResult, PullStatus
 from ariane.errors import ArianeError, BrokerRefused, RemotingError
 from ariane.message import MAX_OFFSET, MIN_OFFSET, RETRY_PREFIX, RETRY_TOPIC, ReceivedMessage
@@ -55,7 +54,6 @@ class Puller:
         self._limits = limits
         self._meter = meter
         self._sys_flag = sys_flag
-        self._commits = options.model is Model.CLUSTERING and not sys_flag & LITE_PULL
         self._suggested: dict[object, int] = {}
         self.subscription: Callable[[str], SubscriptionData | None] = lambda topic: None
         self.deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None] = lambda queue, messages: None
@@ -98,7 +96,9 @@ class Puller:
             await self._clock.sleep(self.interval)
 
     async def _ask(self, queue: ProcessQueue, subscription: SubscriptionData) -> PullResult:
-        committed = (self._offsets.known(queue.queue) or 0) if self._commits else 0
+        """A pull could carry the group's offset too, but Apache's broker may handle it after a later commit: the offset
+        would go back. So offsets travel by themselves.
+        """
         is_sql = subscription.expression_type != "TAG"
         result = await self._instance.calls.pull(
             self._group,
@@ -106,8 +106,7 @@ class Puller:
             queue.next_offset,
             self._options.pull_batch,
             Sql(subscription.sub_string) if is_sql else subscription.sub_string,
-            sys_flag=self._sys_flag | (COMMIT_OFFSET if committed > 0 else 0),
-            commit_offset=committed,
+            sys_flag=self._sys_flag,
             suspend=self._options.poll_suspend,
             version=self.versions.get(queue.queue.topic, 0),
             broker_id=self._suggested.get(queue.queue, 0),
