@@ -1,3 +1,3 @@
-"""Loads the fixtures of Apache's peers for every test folder."""
+"""Loads the fixtures of Apache's peers, and those that users of Ariane get, for every test folder."""
 
-pytest_plugins = ["tests.peers.fixtures"]
+pytest_plugins = ["tests.peers.fixtures", "ariane.testing.plugin"]

@@ -12,8 +12,6 @@ from ariane.testing.cluster import Cluster
 from tests.peers import unique
 from tests.peers.fixtures import QUICK
 
-pytest_plugins = ["ariane.testing.plugin"]
-
 
 @dataclass(frozen=True)
 class Site:
