@@ -14,6 +14,8 @@ from ariane.remoting import Connection
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
+_QUICK = 0.001
+
 
 class FlowControl:
     """Knows how long requests wait to be looked at, and how many wait for flush or replicas."""
@@ -25,6 +27,7 @@ class FlowControl:
         """Sends that are stored but not yet kept as promised."""
         self.refused = 0
         self._slow_until = 0.0
+        self._quick = 0
         self.take_options()
         broker.on_options.append(lambda _: self.take_options())
 
@@ -48,9 +51,22 @@ class FlowControl:
 
     def put_done(self, began: float) -> None:
         """A put that took very long means that the page cache is busy; it gets as long again to recover."""
-        now = self._clock.monotonic()
-        if now - began > self._busy_after:
-            self._slow_until = now + (now - began)
+        took = self._clock.monotonic() - began
+        if took > self._busy_after:
+            self._slow_until = began + 2 * took
+
+    def count(self, began: float) -> None:
+        """Note how long a message took from its arrival until it was kept as promised."""
+        took = self._clock.monotonic() - began
+        if took < _QUICK:
+            self._quick += 1
+        else:
+            self._broker.totals.put_latency.took(int(took * 1000))
+
+    def take_quick(self) -> int:
+        """How many puts took less than a millisecond since this was last asked."""
+        quick, self._quick = self._quick, 0
+        return quick
 
     def _queue(self, waited: float) -> str:
         return f", period in queue: {int(waited * 1000)}ms, size of queue: {self.waiting}"

@@ -30,7 +30,7 @@ class OffsetTable:
 
     def __init__(self) -> None:
         self._offsets: dict[str, dict[int, int]] = {}
-        self._readers: dict[str, dict[int, object]] = {}
+        self._readers: dict[str, dict[int, str]] = {}
         self._resets: dict[str, dict[int, int]] = {}  # a client may still commit backward to these
         self._pending: dict[str, dict[int, int]] = {}  # the next pull is sent to these
         self.refused = 0
@@ -47,7 +47,7 @@ class OffsetTable:
         return dict(self._offsets.get(offset_key(topic, group), {}))
 
     def commit(
-        self, group: str, topic: str, queue_id: int, offset: int, *, by: object = None, explicit: bool = False
+        self, group: str, topic: str, queue_id: int, offset: int, *, by: str = "", explicit: bool = False
     ) -> bool:
         """Commit an offset, unless it lies behind the committed one and nobody meant that."""
         key = f"{topic}{SEPARATOR}{group}"
@@ -64,19 +64,13 @@ class OffsetTable:
         self.dirty = True
         return True
 
-    def reading(self, key: str, queue_id: int, reader: object) -> None:
-        """Remember who pulls a queue now."""
+    def reading(self, key: str, queue_id: int, reader: str) -> None:
+        """Remember who pulls a queue now, by the address of its connection."""
         readers = self._readers.get(key)
         if readers is None:
             self._readers[key] = {queue_id: reader}
         else:
             readers[queue_id] = reader
-
-    def forget_reader(self, reader: object) -> None:
-        """A connection closed."""
-        for readers in self._readers.values():
-            for queue_id in [q for q, r in readers.items() if r is reader]:
-                del readers[queue_id]
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Set an offset, forward or back, and let the group's clients commit it too when they follow."""
@@ -155,12 +149,12 @@ class OffsetTable:
         """Take over what was kept or what a master sent."""
         self._offsets = {key: dict(queues) for key, queues in table.offset_table.items()}
 
-    def _may_go_back(self, key: str, queue_id: int, offset: int, by: object) -> bool:
+    def _may_go_back(self, key: str, queue_id: int, offset: int, by: str) -> bool:
         resets = self._resets.get(key)
         if resets is not None and resets.get(queue_id) == offset:
             del resets[queue_id]
             return True
-        return by is not None and self._readers.get(key, {}).get(queue_id) is by
+        return by != "" and self._readers.get(key, {}).get(queue_id) == by
 
     def _refuse(self, key: str, queue_id: int, offset: int, committed: int) -> None:
         self.refused += 1

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Protocol
 
 from ariane.broker.acknowledge import Acknowledge
@@ -45,6 +46,7 @@ log = logging.getLogger("ariane.broker")
 
 CLIENT_SCAN = 10.0  # seconds between looks for clients that fell silent
 STATS_TICK = 1.0
+PROTECT = 180.0
 NOT_ON_VIP = frozenset({RequestCode.PULL_MESSAGE})
 
 Rewriter = Callable[[Unit], None]
@@ -97,6 +99,7 @@ class Broker:
         self._vip: Server | None = None
         self._started: list[Part] = []
         self._loaded = False
+        self._day = datetime.fromtimestamp(self.env.clock.now_ms() / 1000).day
         self.store_host = b""
         """Where messages of this broker say that they are stored."""
 
@@ -147,6 +150,7 @@ class Broker:
         yield from self.persistence.periodics()
         yield self.registration.periodic()
         yield Periodic(clock, STATS_TICK, self.sample_stats, name="sample statistics")
+        yield Periodic(clock, PROTECT, self.protect, name="stop groups that fell too far behind")
         yield Periodic(clock, CLIENT_SCAN, self.clients.expire, name="expire clients")
         yield Periodic(clock, options.clean_resource_interval_ms / 1000, self._drop_dead_offsets, name="dead offsets")
 
@@ -224,6 +228,7 @@ class Broker:
     def change_options(self, options: BrokerOptions) -> None:
         """Take other values of options that may change while running."""
         old, self.options = self.options, options
+        self.store.change_options(store_options(options, delay_of(options)))
         for listener in self.on_options:
             listener(options)
         if old.broker_permission != options.broker_permission:
@@ -236,12 +241,22 @@ class Broker:
         self.totals.put_count, self.totals.put_bytes = counted.put_count, counted.put_bytes
         self.totals.put_failed, self.totals.found = counted.put_failed, counted.get_found
         self.totals.missed, self.totals.transferred = counted.get_missed, counted.transferred
+        self.totals.put_latency.took_no_time(self.flow.take_quick())
         self.totals.tick(now)
         self.stats.tick(now)
+        if (today := datetime.fromtimestamp(now / 1000).day) != self._day:
+            self._day = today
+            self.totals.morning()
+
+    def protect(self) -> None:
+        """Where the options say so, stop groups that read so far behind that they hold up the others."""
+        if self.options.disable_consume_if_consumer_read_slowly:
+            for key, behind in self.stats.fall_behind_bytes.items():
+                if behind > self.options.consumer_fallbehind_threshold:
+                    self.groups.disable(key.rpartition("@")[2])
 
     def _connection_closed(self, connection: Connection) -> None:
         self.clients.connection_closed(connection)
-        self.offsets.forget_reader(connection)
         self.longpoll.connection_closed(connection)
 
     def _drop_dead_offsets(self) -> None:

@@ -45,7 +45,7 @@ class Flusher:
     def __init__(self, source: CommitLog, options: StoreOptions, clock: Clock, worker: Worker, health: Health) -> None:
         self.flushed_time = 0  # store time of the last message that is durable
         self._log = source
-        self._options = options
+        self.options = options
         self._clock = clock
         self._worker = worker
         self._health = health
@@ -66,7 +66,7 @@ class Flusher:
         if end <= self._log.flushed:
             done(True)
             return
-        waiter = Waiter(end, self._clock.monotonic() + self._options.sync_flush_timeout.total_seconds(), done)
+        waiter = Waiter(end, self._clock.monotonic() + self.options.sync_flush_timeout.total_seconds(), done)
         self._gathering.append(waiter)
         self._deadlines.append(waiter)
         self._deadline_set.set()
@@ -121,16 +121,16 @@ class Flusher:
     async def run_intervals(self) -> None:
         """Flush from time to time, and try again after a failure."""
         while True:
-            await self._clock.sleep(self._options.flush_interval.total_seconds())
+            await self._clock.sleep(self.options.flush_interval.total_seconds())
             self.tick()
 
     def tick(self) -> None:
         now = self._clock.monotonic()
         dirty = self._log.end // _PAGE - self._log.flushed // _PAGE
-        thorough = now - self._last_thorough >= self._options.flush_thorough_interval.total_seconds()
+        thorough = now - self._last_thorough >= self.options.flush_thorough_interval.total_seconds()
         if thorough:
             self._last_thorough = now
-        due = dirty >= self._options.flush_least_pages or thorough
+        due = dirty >= self.options.flush_least_pages or thorough
         if self._suspect or self._gathering or (due and self._log.flushed < self._log.end):
             self.begin()
 

@@ -385,6 +385,14 @@ class MessageStore:
 
     # -- upkeep ---------------------------------------------------------------------------------------------------
 
+    def change_options(self, options: StoreOptions) -> None:
+        """Take other values of what may change while running: limits, time-outs and retention; sizes and paths stay."""
+        self.options = options
+        self.puller.set_options(options)
+        self.retention.options = options
+        self.flusher.options = options
+        self._appender.max_message_size = options.max_message_size
+
     def delete_topic(self, topic: str) -> None:
         """Drop the queues of a topic; its messages stay in the log until that is old."""
         self.dispatch_now()

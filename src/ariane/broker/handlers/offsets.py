@@ -59,7 +59,7 @@ class OffsetsHandler:
             remark = f"queueId[{h.queue_id}] or commitOffset[{h.commit_offset}] is illegal"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
         self._broker.offsets.commit(
-            h.consumer_group, h.topic, h.queue_id, h.commit_offset, by=connection, explicit=not request.is_oneway
+            h.consumer_group, h.topic, h.queue_id, h.commit_offset, by=connection.peer, explicit=not request.is_oneway
         )
         return request.reply()
 

@@ -77,7 +77,7 @@ class PullHandler:
         moved = offsets.take_pending(key, header.queue_id) if offsets.has_pending else None
         if moved is not None and moved != header.queue_offset:
             return self._send_elsewhere(request, header, moved)
-        offsets.reading(key, header.queue_id, connection)
+        offsets.reading(key, header.queue_id, connection.peer)
         most = max(header.max_msg_nums, 1)  # as in Apache's broker the first message is never too much
         result = self._store.get(topic.topic_name, header.queue_id, header.queue_offset, most, filter)
         response = self._answer(connection, request, header, group, result, filter, may_wait)
@@ -138,9 +138,18 @@ class PullHandler:
         response = request.reply(code, fields, remark=status.value)
         if status is not GetStatus.FOUND:
             return response
-        self._broker.stats.got(header.consumer_group, header.topic, header.queue_id, result.count, result.bytes, 0)
+        self._count(header, result)
         connection.send_parts(response, result.slices, result.bytes)
         return None
+
+    def _count(self, header: PullMessageRequest, result: GetResult) -> None:
+        stats, group, topic, queue_id = self._broker.stats, header.consumer_group, header.topic, header.queue_id
+        stats.got(group, topic, queue_id, result.count, result.bytes, 0)
+        if self._broker.options.disk_fall_recorded:
+            behind = self._store.log_max - self._store.physical_offset(topic, queue_id, result.next_offset - 1)
+            stats.fell_behind(group, topic, queue_id, size=behind)
+            if behind > self._store.options.memory_for_messages:
+                stats.got_from_disk(group, topic, result.count, result.bytes)
 
     def _park(
         self, connection: Connection, request: Command, header: PullMessageRequest, filter: MessageFilter | None

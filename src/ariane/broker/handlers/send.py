@@ -67,7 +67,7 @@ class SendHandler:
         elif queue_id >= target.queue_limit:
             raise _illegal_queue(header, target, connection)
         if header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
-            return self._send_batch(connection, request, header, target, queue_id)
+            return self._send_batch(connection, request, header, target, queue_id, began)
         text = header.properties or ""
         unit = Unit(
             target.name,
@@ -92,17 +92,23 @@ class SendHandler:
         if began:
             self._flow.put_done(began)
         self._stats.put(header.topic, queue_id, 1, result.size)
-        return self._answer(connection, request, result, queue_id, text, None)
+        return self._answer(connection, request, result, queue_id, text, None, began)
 
     def _send_batch(
-        self, connection: Connection, request: Command, header: SendMessageRequest, target: SendTarget, queue_id: int
+        self,
+        connection: Connection,
+        request: Command,
+        header: SendMessageRequest,
+        target: SendTarget,
+        queue_id: int,
+        began: float,
     ) -> Command | None:
         units = self._units_of_batch(connection, request, header, target, queue_id)
         result = self._store.append_batch(units)
         if result.status is not PutStatus.OK:
             raise failure(self._broker, result.status)
         self._stats.put(header.topic, queue_id, len(units), result.size)
-        return self._answer(connection, request, result, queue_id, header.properties or "", units)
+        return self._answer(connection, request, result, queue_id, header.properties or "", units, began)
 
     def _units_of_batch(
         self, connection: Connection, request: Command, header: SendMessageRequest, target: SendTarget, queue_id: int
@@ -140,6 +146,7 @@ class SendHandler:
         queue_id: int,
         properties: str,
         batch: list[Unit] | None,
+        began: float,
     ) -> Command | None:
         """The answer now or, when flush or replicas were promised, later."""
         if request.flag & ONEWAY:
@@ -152,11 +159,12 @@ class SendHandler:
         waits = bool(self._acknowledge.waits) and waits_for_store(properties)
         if waits or self._topics_file.is_saving:
             response = request.reply(0, self._answers.fields(ids, queue_id, result.queue_offset))
-            self._answer_later(result, waits, self._when_kept(connection, request, response))
-        elif request.serialization == JSON and not connection.watched:
-            connection.send_encoded(self._answers.encoded(request.opaque, ids, queue_id, result.queue_offset))
-        else:
+            self._answer_later(result, waits, self._when_kept(connection, request, response, began))
+            return None
+        self._flow.count(began)
+        if request.serialization != JSON or connection.watched:
             return request.reply(0, self._answers.fields(ids, queue_id, result.queue_offset))
+        connection.send_encoded(self._answers.encoded(request.opaque, ids, queue_id, result.queue_offset))
         return None
 
     def _answer_later(self, result: PutResult, waits: bool, kept: Done) -> None:
@@ -170,11 +178,12 @@ class SendHandler:
 
         self._topics_file.when_saved(topic_kept)
 
-    def _when_kept(self, connection: Connection, request: Command, response: Command) -> Done:
+    def _when_kept(self, connection: Connection, request: Command, response: Command, began: float) -> Done:
         self._flow.waiting += 1
 
         def kept(status: PutStatus) -> None:
             self._flow.waiting -= 1
+            self._flow.count(began)
             response.code = response_code(status)
             if not is_kept(status):
                 response.remark = failure(self._broker, status).remark

@@ -1,0 +1,114 @@
+"""When a broker says that it is busy, and when it stops groups to protect itself."""
+
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ariane.broker.flow import FlowControl
+from ariane.broker.server import Broker
+from ariane.env import Env, ManualClock
+from ariane.errors import ResponseError
+from ariane.protocol.bodies import KVTable
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.remoting import Connection
+from tests.broker.conftest import Starter
+from tests.broker.talk import Talk
+
+
+@pytest.fixture
+async def flow(talk_to: Starter) -> tuple[FlowControl, ManualClock, Connection]:
+    clock = ManualClock()
+    broker: Broker = (await talk_to(env=Env(clock=clock))).broker
+    connection = cast(Connection, SimpleNamespace(last_read=0.0))
+    return broker.flow, clock, connection
+
+
+def busy(flow: FlowControl, connection: Connection) -> str:
+    with pytest.raises(ResponseError) as refused:
+        flow.check(connection)
+    assert refused.value.code == ResponseCode.SYSTEM_BUSY
+    return refused.value.remark
+
+
+async def test_a_request_that_waited_too_long_is_not_served(flow: tuple[FlowControl, ManualClock, Any]) -> None:
+    control, clock, connection = flow
+    clock.advance(0.15)
+    control.check(connection)
+    clock.advance(0.1)
+    assert busy(control, connection) == (
+        "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: 250ms, size of queue: 0"
+    )
+    connection.last_read = clock.monotonic()
+    control.check(connection)
+
+
+async def test_a_put_of_more_than_a_second_gives_the_page_cache_time(
+    flow: tuple[FlowControl, ManualClock, Any],
+) -> None:
+    control, clock, connection = flow
+    began = clock.monotonic()
+    clock.advance(1.5)
+    control.put_done(began)
+    connection.last_read = clock.monotonic()
+    assert busy(control, connection).startswith("[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while")
+    clock.advance(1.6)
+    connection.last_read = clock.monotonic()
+    control.check(connection)
+    assert control.refused == 1
+
+
+async def test_how_long_messages_took_is_shown(talk_to: Starter) -> None:
+    clock = ManualClock()
+    talk = await talk_to(env=Env(clock=clock))
+    clock.advance(1)
+    for _ in range(5):
+        await talk.send_ok("orders")
+    began = clock.monotonic()
+    clock.advance(0.3)
+    talk.broker.flow.count(began)
+    talk.broker.sample_stats()
+    clock.advance(70)
+    talk.broker.sample_stats()
+    info = KVTable.decode((await talk.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+    assert "[<=0ms]:5 " in info["putMessageDistributeTime"]
+    assert "[200~500ms]:1 " in info["putMessageDistributeTime"]
+
+
+async def test_totals_of_a_day_turn_over_at_midnight(talk_to: Starter) -> None:
+    clock = ManualClock(start_ms=int(datetime(2026, 1, 1, 23, 59, 30).timestamp() * 1000))
+    talk = await talk_to(env=Env(clock=clock))
+    await talk.send_ok("orders")
+    talk.broker.sample_stats()
+    clock.advance(40)
+    talk.broker.sample_stats()
+    await talk.send_ok("orders")
+    talk.broker.sample_stats()
+    info = KVTable.decode((await talk.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+    assert (info["msgPutTotalTodayMorning"], info["msgPutTotalTodayNow"]) == ("1", "2")
+
+
+async def test_a_group_far_behind_is_stopped_where_the_options_say_so(talk: Talk) -> None:
+    for _ in range(5):
+        await talk.send_ok("orders", b"x" * 1000)
+    await talk.units("orders", max_msg_nums=1)
+    talk.broker.protect()
+    config = talk.broker.groups.get("consumers")
+    assert config is not None
+    assert config.consume_enable
+    options = talk.broker.options.updated("disableConsumeIfConsumerReadSlowly", "true")
+    talk.broker.change_options(options.updated("consumerFallbehindThreshold", "2000"))
+    talk.broker.protect()
+    assert not config.consume_enable
+    assert (await talk.pull("orders")).code == ResponseCode.NO_PERMISSION
+
+
+async def test_limits_of_the_store_change_while_running(talk: Talk) -> None:
+    await talk.send_ok("orders", b"x" * 2000)
+    talk.broker.change_options(talk.broker.options.updated("maxMessageSize", "1000"))
+    assert (await talk.send("orders", b"x" * 2000)).code == ResponseCode.MESSAGE_ILLEGAL
+    for _ in range(5):
+        await talk.send_ok("orders", b"y")
+    talk.broker.change_options(talk.broker.options.updated("maxTransferCountOnMessageInMemory", "2"))
+    assert len(await talk.units("orders")) == 2
