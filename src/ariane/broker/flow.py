@@ -49,15 +49,19 @@ class FlowControl:
             self._refuse("[OVERLOAD]system busy, start flow control for a while")
         return now
 
-    def put_done(self, began: float) -> None:
+    def put_done(self, began: float, *, kept: bool) -> None:
         """A put that took very long means that the page cache is busy; it gets as long again to recover."""
         took = self._clock.monotonic() - began
+        if kept and took < _QUICK:
+            self._quick += 1
+            return
         if took > self._busy_after:
             self._slow_until = began + 2 * took
+        if kept:
+            self.kept(took)
 
-    def count(self, began: float) -> None:
-        """Note how long a message took from its arrival until it was kept as promised."""
-        took = self._clock.monotonic() - began
+    def kept(self, took: float) -> None:
+        """Note how long a message took until it was kept as promised."""
         if took < _QUICK:
             self._quick += 1
         else:

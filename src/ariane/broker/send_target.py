@@ -25,10 +25,12 @@ _UNIT_SUB = 2
 class SendTarget:
     """A topic that may be sent to."""
 
-    __slots__ = ("config", "name", "queue_limit", "retry_group", "sys_flag", "write_queues")
+    __slots__ = ("config", "is_new", "name", "queue_limit", "retry_group", "sys_flag", "write_queues")
 
-    def __init__(self, config: TopicConfig) -> None:
+    def __init__(self, config: TopicConfig, is_new: bool) -> None:
         self.config = config
+        self.is_new = is_new
+        """Not on the disk yet: a crash now would leave messages that nobody can pull."""
         self.name = config.topic_name.encode()
         self.write_queues = config.write_queue_nums
         self.queue_limit = max(config.write_queue_nums, config.read_queue_nums)
@@ -44,6 +46,7 @@ class SendTargets:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._known: dict[str, SendTarget] = {}
+        self._new: set[str] = set()
         self.get = self._known.get
         broker.topics.on_change.append(lambda _: self._known.clear())
         broker.on_options.append(lambda _: self._known.clear())
@@ -60,7 +63,7 @@ class SendTargets:
             )
         if not config.perm & WRITE:
             raise ResponseError(ResponseCode.NO_PERMISSION, f"the topic[{header.topic}] sending message is forbidden")
-        target = SendTarget(config)
+        target = SendTarget(config, header.topic in self._new)
         self._known[header.topic] = target
         return target
 
@@ -84,4 +87,11 @@ class SendTargets:
         )
         if created is None and retry:
             created = topics.ensure(header.topic, 1, sys_flag=sys_flag)
+        if created is not None:
+            self._new.add(header.topic)
+            self._broker.persistence.topics.when_saved(lambda: self._saved(header.topic))
         return created
+
+    def _saved(self, topic: str) -> None:
+        self._new.discard(topic)
+        self._known.pop(topic, None)

@@ -90,9 +90,9 @@ class SendHandler:
         if result.status is not PutStatus.OK:
             raise failure(self._broker, result.status)
         if began:
-            self._flow.put_done(began)
+            self._flow.put_done(began, kept=not self._acknowledge.waits)
         self._stats.put(header.topic, queue_id, 1, result.size)
-        return self._answer(connection, request, result, queue_id, text, None, began)
+        return self._answer(connection, request, result, queue_id, text, None, began, target.is_new)
 
     def _send_batch(
         self,
@@ -108,7 +108,7 @@ class SendHandler:
         if result.status is not PutStatus.OK:
             raise failure(self._broker, result.status)
         self._stats.put(header.topic, queue_id, len(units), result.size)
-        return self._answer(connection, request, result, queue_id, header.properties or "", units, began)
+        return self._answer(connection, request, result, queue_id, header.properties or "", units, began, target.is_new)
 
     def _units_of_batch(
         self, connection: Connection, request: Command, header: SendMessageRequest, target: SendTarget, queue_id: int
@@ -147,6 +147,7 @@ class SendHandler:
         properties: str,
         batch: list[Unit] | None,
         began: float,
+        is_new: bool,
     ) -> Command | None:
         """The answer now or, when flush or replicas were promised, later."""
         if request.flag & ONEWAY:
@@ -157,11 +158,10 @@ class SendHandler:
         else:
             ids = ",".join([offset_id(host, unit.physical_offset) for unit in batch])
         waits = bool(self._acknowledge.waits) and waits_for_store(properties)
-        if waits or self._topics_file.is_saving:
+        if waits or is_new:
             response = request.reply(0, self._answers.fields(ids, queue_id, result.queue_offset))
             self._answer_later(result, waits, self._when_kept(connection, request, response, began))
             return None
-        self._flow.count(began)
         if request.serialization != JSON or connection.watched:
             return request.reply(0, self._answers.fields(ids, queue_id, result.queue_offset))
         connection.send_encoded(self._answers.encoded(request.opaque, ids, queue_id, result.queue_offset))
@@ -183,7 +183,8 @@ class SendHandler:
 
         def kept(status: PutStatus) -> None:
             self._flow.waiting -= 1
-            self._flow.count(began)
+            if self._acknowledge.waits:
+                self._flow.kept(self._broker.env.clock.monotonic() - began)
             response.code = response_code(status)
             if not is_kept(status):
                 response.remark = failure(self._broker, status).remark
