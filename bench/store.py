@@ -36,9 +36,7 @@ def message(n: int, size: int) -> Unit:
         {"UNIQ_KEY": f"7F00000100002A9F{n:016X}", "WAIT": "true", "TAGS": "TagA", "CLUSTER": "DefaultCluster"}
     )
     host = HOST
-    return Unit(
-        TOPIC.encode(), b"x" * size, properties.encode(), queue_id=n % QUEUES, born_host=host, store_host=host
-    )
+    return Unit(TOPIC.encode(), b"x" * size, properties.encode(), queue_id=n % QUEUES, born_host=host, store_host=host)
 
 
 @contextmanager
@@ -131,7 +129,9 @@ def hot_path(folder: Path) -> None:
     shutil.rmtree(folder / "batch")
 
 
-WRITE_AND_DIE = "from bench.store import fill_and_die; import sys; fill_and_die(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))"
+WRITE_AND_DIE = (
+    "from bench.store import fill_and_die; import sys; fill_and_die(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))"
+)
 
 
 def fill_and_die(root: str, mib: int, size: int) -> None:
@@ -177,7 +177,9 @@ def rebuild(root: Path, count: int) -> None:
     report = store.open()
     cpu = time.process_time() - cpu
     assert report.dispatched == count
-    print(f"  rebuild of queues and index: {cpu / count * 1e6:.2f} µs a message, {count / cpu:,.0f} messages a CPU second")
+    print(
+        f"  rebuild of queues and index: {cpu / count * 1e6:.2f} µs a message, {count / cpu:,.0f} messages a CPU second"
+    )
     asyncio.run(store.close())
 
 

@@ -163,7 +163,7 @@ class Files(Protocol):
         ...
 
     def clear(self, path: Path, at: int) -> int:
-        """Make all bytes from `at` to the end of the file zero, durably. Returns how many were not."""
+        """Make all bytes from `at` to the end of the file zero, durably. Returns how many were seen that were not."""
         ...
 
     def read(self, path: Path) -> bytes: ...
@@ -220,6 +220,8 @@ class LockHeld(OSError):
 _libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else ctypes.CDLL("msvcrt")
 _MADV_POPULATE_WRITE = 23  # Linux 5.14; not yet in the mmap module
 _CLEAR_STEP = 1 << 20
+_CLEAR_BY_HAND = 16 << 20  # so much is looked at, and only written where it is not zero
+_ZERO_KEEP_SIZE = 0x11  # FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE
 
 
 class _Mapped:
@@ -341,8 +343,8 @@ class SystemFiles:
     def clear(self, path: Path, at: int) -> int:
         fd = os.open(path, os.O_RDWR)
         try:
-            cleared = sum(_clear_range(fd, start, end) for start, end in _written_ranges(fd, at))
-            if cleared:
+            cleared = sum(_clear_range(fd, start, end) for start, end in _written_ranges(fd, at, at + _CLEAR_BY_HAND))
+            if _zero_range(fd, at + _CLEAR_BY_HAND) or cleared:
                 os.fdatasync(fd)
             return cleared
         finally:
@@ -433,18 +435,30 @@ def _inode(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _written_ranges(fd: int, at: int) -> Iterator[tuple[int, int]]:
-    """The parts behind `at` that are not holes: a preallocated log file of a gigabyte need not be read to its end."""
-    end = os.fstat(fd).st_size
+def _zero_range(fd: int, at: int) -> bool:
+    """Make the rest of a large file zero without writing it; True when there is such a rest."""
+    length = os.fstat(fd).st_size - at
+    if length <= 0:
+        return False
+    if _libc.fallocate64(fd, _ZERO_KEEP_SIZE, ctypes.c_int64(at), ctypes.c_int64(length)) != 0:
+        for start, end in _written_ranges(fd, at, at + length):  # this file system cannot
+            _clear_range(fd, start, end)
+    return True
+
+
+def _written_ranges(fd: int, at: int, limit: int) -> Iterator[tuple[int, int]]:
+    """The parts from `at` to `limit` that are not holes."""
+    end = min(os.fstat(fd).st_size, limit)
     while at < end:
         try:
             start = os.lseek(fd, at, os.SEEK_DATA)
-            at = os.lseek(fd, start, os.SEEK_HOLE)
+            at = min(os.lseek(fd, start, os.SEEK_HOLE), end)
         except OSError as error:
             if error.errno != errno.ENXIO:  # nothing but a hole up to the end
                 raise
             return
-        yield start, at
+        if start < at:
+            yield start, at
 
 
 def _clear_range(fd: int, start: int, end: int) -> int:

@@ -14,7 +14,7 @@ from ariane.protocol.units import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from ariane.store.index import Index
 from ariane.store.log import Log
 from ariane.store.queues import QueueTable
-from ariane.store.scan import Dispatched, Record, read_record, value_of
+from ariane.store.scan import Dispatched, read_unit, value_of
 
 log = logging.getLogger("ariane.store")
 
@@ -85,21 +85,20 @@ class Dispatcher:
         position = self.position
         while len(batch) < limit:
             at = self._log.next_unit(position)
-            record = None if at < 0 else self._record_at(at)
-            if record is None:
+            found = None if at < 0 else self._unit_at(at)
+            if found is None:
                 break
-            position = at + record.size
-            found = record.dispatched(self._table)
-            if found is not None:
+            position = at + found.size
+            if found.queue is not self._table.nowhere:
                 batch.append(found)
         return batch, position
 
-    def _record_at(self, at: int) -> Record | None:
+    def _unit_at(self, at: int) -> Dispatched | None:
         head = self._log.view(at, 4)
         if head is None:
             return None
         unit = self._log.view(at, int.from_bytes(head, "big"))
-        return None if unit is None else read_record(unit, 0, at, check_crc=False)
+        return None if unit is None else read_unit(unit, 0, at, False, self._table)
 
     def dispatch(self, batch: list[Dispatched]) -> None:
         """Put messages into their queues and the index. May be repeated after a failure: what is there is not added."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from ariane.env import Clock, Files
-from ariane.protocol.java import string_hash
+from ariane.protocol.java import rolled, string_hash
 from ariane.protocol.units import TRANSACTION_ROLLBACK
 from ariane.store.indexfile import IndexFile
 from ariane.store.scan import Dispatched, value_of
@@ -45,9 +45,7 @@ def joined_hash(head: int, key: bytes) -> int:
         known = _starts.get(start)
         value = (head * _POWER + (_remember(start) if known is None else known)) & _MASK
         key = key[_SHARED:]
-    for byte in key:
-        value = value * 31 + byte & _MASK
-    return _positive(value & _MASK)
+    return _positive(rolled(value, key))
 
 
 def _remember(start: bytes) -> int:
@@ -73,10 +71,12 @@ class Index:
         """Index the keys of messages; what the newest file has already is left out."""
         file = self.files[-1] if self.files else None
         for message in batch:
+            physical = message.physical_offset
+            if file is not None and physical < file.end_offset:
+                continue
             hashes = hashes_of(message)
             if not hashes:
                 continue
-            physical = message.physical_offset
             if file is None or physical <= file.end_offset or file.count + len(hashes) > file.room:
                 file = self._put_with_care(hashes, physical, message.store_time)
                 continue

@@ -25,6 +25,7 @@ class QueueTable:
         self.file_entries = file_entries
         self.reader = OpenFiles(files, open_files)
         self.dirty: dict[ConsumeQueue, None] = {}
+        self.nowhere = ConsumeQueue("", -1, layout.consumequeue, file_entries, self.reader)  # for impossible names
         self._queues: dict[tuple[bytes, int], ConsumeQueue] = {}
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:

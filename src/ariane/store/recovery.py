@@ -1,8 +1,8 @@
 """Bringing a store back after a stop of any kind.
 
-After a clean stop only the last part of the log is checked. After any other stop, reading starts at the newest file
-whose first message is older than the checkpoint: all before is durable. From there every unit is checked, and queues
-and index are built anew; at the first unit that is not whole the log ends, and what lies behind is made zero.
+After a clean stop only the last part of the log is checked. After any other stop, reading starts at a message older
+than the checkpoint: all before it is durable. From there every unit is checked, and queues and index are built anew; at the
+first unit that is not whole the log ends, and what lies behind is made zero.
 """
 
 import logging
@@ -12,18 +12,19 @@ from ariane.store.checkpoint import Checkpoint
 from ariane.store.commitlog import CommitLog, LogFile
 from ariane.store.dispatch import Dispatcher
 from ariane.store.index import Index
-from ariane.store.indexload import cut_index, repair_index
+from ariane.store.indexload import cut_index, drop_index, repair_index
 from ariane.store.layout import ENTRY_SIZE, Layout
 from ariane.store.load import find_end
 from ariane.store.options import StoreOptions
 from ariane.store.queues import QueueTable, QueueWriter
 from ariane.store.results import RecoveryReport
-from ariane.store.scan import END_OF_FILE, UNIT, Dispatched, kind_at, read_record, store_time_of
+from ariane.store.scan import END_OF_FILE, UNIT, Dispatched, kind_at, read_unit, store_time_of
 
 log = logging.getLogger("ariane.store")
 
 _BATCH = 1024
-_NEAR_END = 32 << 20  # how much of the log is checked after a clean stop
+_NEAR_END = 32 << 20  # so much of the log is checked however it was stopped
+_NEAR_ENOUGH = 1 << 20
 _NO_LIMIT = 1 << 62
 
 
@@ -66,6 +67,8 @@ class Recovery:
             self._report.notes.append("the log has no files: its queues are removed")
         for queue in self._table:
             self._table.drop(queue)
+        if self._index is not None:
+            drop_index(self._env.files, self._index)
 
     def _after_clean_stop(self) -> None:
         for queue in self._table:
@@ -78,12 +81,12 @@ class Recovery:
         self._dispatcher.position = max(self._table.max_physical(), self._log.min_offset)
 
     def _after_crash(self) -> None:
-        start = self._safe_file().base
+        for queue in self._table:
+            find_end(queue, _NO_LIMIT)
+        start = min(self._safe_start(), self._start_near(self._table.max_physical()))
         self._cut_queues(start)
         end = self._check_from(self._index_start(start), rebuild=True)
         self._cut_log(end)
-        if self._index is not None:
-            cut_index(self._env.files, self._index, end)
         self._dispatcher.position = end
 
     def _index_start(self, start: int) -> int:
@@ -108,13 +111,26 @@ class Recovery:
 
     # -- where to start -------------------------------------------------------------------------------------------
 
-    def _safe_file(self) -> LogFile:
+    def _safe_start(self) -> int:
+        """A unit's place such that all before it is durable: it was stored before the checkpoint."""
         with_index = self._options.message_index_safe and self._index is not None
         safe = self.checkpoint.safe_time(with_index=with_index)
         for file in reversed(self._log.files):
             if kind_at(file.memory, 0) == UNIT and 0 < store_time_of(file.memory) <= safe:
-                return file
-        return self._log.files[0]
+                return self._last_before(file, safe)
+        return self._log.min_offset
+
+    def _last_before(self, file: LogFile, ms: int) -> int:
+        """The place of one of the last units of a file that were stored at `ms` or before; its first one is."""
+        low, high = 0, self._log.file_size
+        while high - low > _NEAR_ENOUGH:
+            middle = (low + high) // 2
+            found = find_unit(file, middle, self._table)
+            if 0 <= found < high and store_time_of(file.memory[found:]) <= ms:
+                low = found
+            else:
+                high = middle
+        return file.base + low
 
     def _start_near(self, physical: int) -> int:
         """A unit's place some way before `physical`, in the last files."""
@@ -123,7 +139,7 @@ class Recovery:
         if wanted <= first:
             return first
         file = self._log.files[(wanted - self._log.min_offset) // self._log.file_size]
-        return find_unit(file, wanted - file.base)
+        return file.base + max(find_unit(file, wanted - file.base, self._table), 0)
 
     # -- reading the log ------------------------------------------------------------------------------------------
 
@@ -145,17 +161,17 @@ class Recovery:
         memory = file.memory
         base = file.base
         crc = self._options.check_crc_on_recover
+        table = self._table
+        scanned = 0
         while True:
-            record = read_record(memory, at - base, at, crc)
-            if record is None:
-                ended = kind_at(memory, at - base) == END_OF_FILE and file is not self._log.files[-1]
-                return at, ended
-            self._report.scanned += 1
-            at += record.size
-            if batch is not None:
-                found = record.dispatched(self._table)
-                if found is not None:
-                    batch.append(found)
+            found = read_unit(memory, at - base, at, crc, table)
+            if found is None:
+                self._report.scanned += scanned
+                return at, kind_at(memory, at - base) == END_OF_FILE and file is not self._log.files[-1]
+            scanned += 1
+            at += found.size
+            if batch is not None and found.queue is not table.nowhere:
+                batch.append(found)
                 if len(batch) >= _BATCH:
                     self._dispatch(batch)
 
@@ -174,6 +190,8 @@ class Recovery:
     # -- the end --------------------------------------------------------------------------------------------------
 
     def _cut_log(self, end: int) -> None:
+        if self._index is not None:
+            cut_index(self._env.files, self._index, end)
         self._report.cut = self._log.truncate(end)
         if self._report.cut:
             note = f"the log ends at {end}: {self._report.cut} bytes behind it that were no whole message are cut off"
@@ -191,8 +209,8 @@ class Recovery:
         self._writer.sync()
 
 
-def find_unit(file: LogFile, at: int) -> int:
-    """The place of the first unit at or behind `at`: its magic is there and it says itself where it lies."""
+def find_unit(file: LogFile, at: int, table: QueueTable) -> int:
+    """The place in a file of the first unit at or behind `at`: its magic is there and it says itself where it lies."""
     memory = file.memory
     while at + 8 <= len(memory):
         chunk = bytes(memory[at : at + (1 << 16) + 7])
@@ -201,7 +219,7 @@ def find_unit(file: LogFile, at: int) -> int:
             at += 1 << 16
             continue
         start = at + found - 4
-        if start >= 0 and read_record(memory, start, file.base + start, check_crc=True) is not None:
-            return file.base + start
+        if start >= 0 and read_unit(memory, start, file.base + start, True, table) is not None:
+            return start
         at += found + 1
-    return file.base
+    return -1

@@ -69,56 +69,6 @@ class Dispatched:
         return self.queue.queue_id
 
 
-class Record:
-    """The parts of a unit that the store looks at."""
-
-    __slots__ = (
-        "physical_offset",
-        "properties",
-        "queue_id",
-        "queue_offset",
-        "size",
-        "store_time",
-        "sys_flag",
-        "topic",
-    )
-
-    def __init__(
-        self,
-        topic: bytes,
-        queue_id: int,
-        queue_offset: int,
-        physical_offset: int,
-        size: int,
-        store_time: int,
-        sys_flag: int,
-        properties: bytes,
-    ) -> None:
-        self.topic = topic
-        self.queue_id = queue_id
-        self.queue_offset = queue_offset
-        self.physical_offset = physical_offset
-        self.size = size
-        self.store_time = store_time
-        self.sys_flag = sys_flag
-        self.properties = properties
-
-    def dispatched(self, table: QueueTable) -> Dispatched | None:
-        """The same, bound for its queue; None when it has none."""
-        queue = table.find(self.topic, self.queue_id)
-        if queue is None:
-            return None
-        return Dispatched(
-            queue,
-            self.queue_offset,
-            self.physical_offset,
-            self.size,
-            self.store_time,
-            self.sys_flag,
-            self.properties,
-        )
-
-
 def value_of(properties: bytes, name: bytes) -> bytes | None:
     """The value of a property, whose name is given with the separator behind it; None when it is missing or empty."""
     at = properties.find(name)
@@ -141,49 +91,40 @@ def kind_at(memory: memoryview, at: int) -> int:
     return END_OF_FILE if magic == BLANK_MAGIC else NOTHING
 
 
-def read_record(memory: memoryview, at: int, physical: int, check_crc: bool) -> Record | None:
-    """The unit at `at`, which claims to lie at `physical` in the log; None unless it is whole and all parts agree."""
-    limit = len(memory)
-    if at + _V4_LENGTH > limit:
+def read_unit(memory: memoryview, at: int, physical: int, check_crc: bool, table: QueueTable) -> Dispatched | None:
+    """The unit at `at`, which lies at `physical` in the log; None unless it is whole and all its parts agree."""
+    if at + _V4_LENGTH > len(memory):
         return None
     size, magic, crc, queue_id, queue_offset, said, sys_flag, store_time, body_length = _HEAD_V4.unpack_from(memory, at)
-    if magic != MAGIC or said != physical or size < _V4_LENGTH or at + size > limit:
-        return None
-    if not 0 <= queue_offset < _MAX_QUEUE_OFFSET:
+    end = at + size
+    if magic != MAGIC or said != physical or size < _V4_LENGTH or end > len(memory):
         return None
     body_at = at + _V4_LENGTH
     if sys_flag & _V6_FLAGS:
         store_at = at + _HEAD_LENGTH + (20 if sys_flag & BORN_HOST_V6 else 8)
         body_at = store_at + 8 + (20 if sys_flag & STORE_HOST_V6 else 8) + 16
-        if body_at > at + size:
+        if body_at > end:
             return None
         (store_time,) = _I64.unpack_from(memory, store_at)
         (body_length,) = _I32.unpack_from(memory, body_at - 4)
     topic_at = body_at + body_length + 1
-    if body_length < 0 or topic_at + 2 > at + size:
+    if body_length < 0 or topic_at + 2 > end:
         return None
     topic_end = topic_at + memory[topic_at - 1]
-    if topic_end + 2 > at + size:
+    if topic_end + 2 > end or topic_end + 2 + _I16.unpack_from(memory, topic_end)[0] != end:
         return None
-    if topic_end + 2 + _I16.unpack_from(memory, topic_end)[0] != at + size:
+    if check_crc and body_length and crc32(memory[body_at : body_at + body_length]) & 0x7FFFFFFF != crc:
         return None
     topic = bytes(memory[topic_at:topic_end])
-    properties = bytes(memory[topic_end + 2 : at + size])
-    if check_crc:
-        if body_length and crc32(memory[body_at : body_at + body_length]) & 0x7FFFFFFF != crc:
-            return None
-        if 0 in topic or _is_torn(properties, topic_end + 2):
-            return None
-    return Record(
-        topic,
-        queue_id,
-        queue_offset,
-        physical,
-        size,
-        store_time,
-        sys_flag,
-        properties,
-    )
+    properties = bytes(memory[topic_end + 2 : end])
+    if check_crc and 0 in properties and _is_torn(properties, topic_end + 2):
+        return None
+    if not 0 <= queue_offset < _MAX_QUEUE_OFFSET or 0 in topic:
+        return None
+    queue = table.find(topic, queue_id)
+    if queue is None:
+        queue = table.nowhere
+    return Dispatched(queue, queue_offset, physical, size, store_time, sys_flag, properties)
 
 
 def _is_torn(properties: bytes, start: int) -> bool:
@@ -191,8 +132,6 @@ def _is_torn(properties: bytes, start: int) -> bool:
 
     `start` is their place in the file. No text looks like that: the last byte of a property string is a separator.
     """
-    if 0 not in properties:
-        return False
     return any(not any(properties[at : at + _SECTOR]) for at in range(-start % _SECTOR, len(properties), _SECTOR))
 
 
