@@ -2,6 +2,8 @@
 
 from operator import mul
 
+from ariane.protocol.native import i64
+
 _MASK = 0xFFFFFFFF
 _LONGEST = 512
 _POWERS: list[int] = [pow(31, n, 1 << 32) for n in range(_LONGEST - 1, -1, -1)]  # falling, so that a tail fits any text
@@ -35,3 +37,15 @@ def bytes_hash(ascii_text: bytes) -> int:
         head = bytes_hash(ascii_text[:-_LONGEST])
         return signed32(head * pow(31, _LONGEST, 1 << 32) + bytes_hash(ascii_text[-_LONGEST:]))
     return signed32(sum(map(mul, ascii_text, _POWERS[_LONGEST - length :])))
+
+
+def rolled(value: int, ascii_text: bytes) -> int:
+    """The hash of a text that goes on, as 32 bits: `value` is that of its beginning, `ascii_text` its end.
+
+    >>> signed32(rolled(string_hash("Tag"), b"A"))
+    2598919
+    """
+    hashed: i64 = value & _MASK
+    for byte in ascii_text:
+        hashed = hashed * 31 + byte & _MASK
+    return hashed

@@ -1,0 +1,11 @@
+"""Machine integers for the modules that are compiled; plain Python takes them for ordinary ones.
+
+It stands alone because the compiler knows the name by its type, while nothing of the compiler is needed at run time.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64 as i64
+else:
+    i64 = int
