@@ -129,9 +129,11 @@ def hot_path(folder: Path) -> None:
     shutil.rmtree(folder / "batch")
 
 
-WRITE_AND_DIE = (
-    "from bench.store import fill_and_die; import sys; fill_and_die(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))"
-)
+WRITE_AND_DIE = """
+import sys
+from bench.store import fill_and_die
+fill_and_die(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+"""
 
 
 def fill_and_die(root: str, mib: int, size: int) -> None:
@@ -177,9 +179,7 @@ def rebuild(root: Path, count: int) -> None:
     report = store.open()
     cpu = time.process_time() - cpu
     assert report.dispatched == count
-    print(
-        f"  rebuild of queues and index: {cpu / count * 1e6:.2f} µs a message, {count / cpu:,.0f} messages a CPU second"
-    )
+    print(f"  rebuild of queues and index: {cpu / count * 1e6:.2f} µs a message, {count / cpu:,.0f} messages/s of CPU")
     asyncio.run(store.close())
 
 

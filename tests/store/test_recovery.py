@@ -172,7 +172,9 @@ def test_queues_are_dropped_when_the_log_is_gone() -> None:
 
 def test_other_sizes_in_the_configuration_change_nothing() -> None:
     files = MemoryFiles()
-    fill(opened(files), 300)
+    store = opened(files)
+    fill(store, 300)
+    store._queue_flusher.flush(thorough=True)
     left = files.after_kill()
     again = make(left, commitlog_file_size=1 << 20, consumequeue_file_entries=7)
     notes = again.open().notes

@@ -1,8 +1,8 @@
 """Bringing a store back after a stop of any kind.
 
 After a clean stop only the last part of the log is checked. After any other stop, reading starts at a message older
-than the checkpoint: all before it is durable. From there every unit is checked, and queues and index are built anew; at the
-first unit that is not whole the log ends, and what lies behind is made zero.
+than the checkpoint: all before it is durable. From there every unit is checked, and queues and index are built anew; at
+the first unit that is not whole the log ends, and what lies behind is made zero.
 """
 
 import logging
