@@ -193,3 +193,12 @@ async def test_java_reads_what_python_wrote_and_the_reverse(
         [mine] = await inbox.arrived(1)
     assert (mine.body, mine.tags, mine.keys, mine.properties["q"]) == (b"y" * 9000, "B", ["j"], "2")
     assert mine.message_id == reply.msg_id
+
+
+async def test_java_and_python_send_equal_keys_to_equal_queues(
+    ns: str, topic: str, java: Driver, producer: Producer
+) -> None:
+    keys = ["order-1", "", "polygenelubricants", "日本", "🙂", "x" * 600]
+    mine = [(await producer.send(Message(topic, b"x"), hash_key=key)).queue.queue_id for key in keys]
+    async with await peer(java).producer(ns) as theirs:
+        assert mine == [(await theirs.send(topic, b"x", hash_key=key)).queue.queue_id for key in keys]

@@ -14,7 +14,7 @@ def sign(secret_key: str, fields: dict[str, str], body: bytes) -> str:
     """Base64 of HMAC-SHA1 over the fields' values in the order of their names, then the body.
 
     >>> sign("12345678", {"topic": "orders"}, b"paid")
-    'VO1tCm1CWk5NDGCZT6wGxXJbnKU='
+    'TfVd36h56cK4PvO6pBlUsXVwwfA='
     """
     values = "".join([fields[name] for name in sorted(fields) if name != SIGNATURE])
     return b64encode(hmac.digest(secret_key.encode(), values.encode() + body, "sha1")).decode()

@@ -101,7 +101,7 @@ def by_hash(key: str | int) -> Selector:
 
     >>> queues = [MessageQueue("T", "a", i) for i in range(4)]
     >>> by_hash("order-1")(queues, Message("T", b"x")).queue_id
-    3
+    2
     """
     value = string_hash(key) if isinstance(key, str) else _long_hash(key)
 
