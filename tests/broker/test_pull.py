@@ -205,6 +205,24 @@ async def test_one_message_wakes_all_who_wait_for_it_and_nobody_else(talk: Talk)
         other.cancel()
 
 
+async def test_an_expression_sleeps_through_messages_it_does_not_want_but_moves_past_them(talk_to: Starter) -> None:
+    clock = ManualClock()
+    talk = await talk_to(env=Env(clock=clock))
+    await talk.send_ok("orders")
+    fields: dict[str, Any] = {"subscription": "n = 5", "expression_type": "SQL92", "suspend_timeout_millis": 60_000}
+    pull = asyncio.ensure_future(talk.pull("orders", 0, 1, sys_flag=6, **fields))
+    await settled(lambda: len(talk.broker.longpoll))
+    await talk.send_ok("orders", properties="n\x014\x02")
+    assert len(talk.broker.longpoll) == 1
+    await talk.pass_time(clock, 6)
+    skipped = await pull
+    assert (skipped.code, offsets(skipped)[0]) == (ResponseCode.PULL_RETRY_IMMEDIATELY, 2)
+    pull = asyncio.ensure_future(talk.pull("orders", 0, 2, sys_flag=6, **fields))
+    await settled(lambda: len(talk.broker.longpoll))
+    await talk.send_ok("orders", b"wanted", properties="n\x015\x02")
+    assert [u.body for u in decode_units((await pull).body)] == [b"wanted"]
+
+
 async def test_a_waiting_pull_is_answered_when_its_time_is_up(talk_to: Starter) -> None:
     clock = ManualClock()
     talk = await talk_to(env=Env(clock=clock))

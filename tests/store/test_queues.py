@@ -39,6 +39,7 @@ class Wants:
         self.codes = codes
         self.word = word
         self.asked = 0
+        self.needs_properties = bool(word)
 
     def matches_code(self, tags_code: int) -> bool:
         self.asked += 1

@@ -1,6 +1,6 @@
 """Pulls that found nothing wait here until a message comes or their time is up."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from ariane.broker.periodic import Periodic
 from ariane.env import Clock
@@ -9,7 +9,8 @@ from ariane.remoting import Connection
 from ariane.store import Dispatched, MessageStore
 from ariane.store.results import MessageFilter
 
-RECHECK = 1.0  # seconds between looks at the clock and, for safety, at the queues
+TICK = 1.0  # seconds between looks at the clock
+LOOK = 5  # ticks between looks at the queues: those who skip messages that they do not want move on
 
 
 class Parked:
@@ -43,6 +44,7 @@ class LongPoll:
         self._store = store
         self._clock = clock
         self._parked: dict[tuple[str, int], list[Parked]] = {}
+        self._ticks = 0
         self.resume: Callable[[Parked], None] = _unset
 
     def __len__(self) -> int:
@@ -61,20 +63,21 @@ class LongPoll:
         """Messages can be pulled now: wake, once each, those who wait for one of them."""
         if not self._parked:
             return
-        codes: dict[tuple[str, int], list[int]] = {}
+        arrived: dict[tuple[str, int], list[Dispatched]] = {}
         for message in messages:
             key = (message.topic, message.queue_id)
             if key in self._parked:
-                codes.setdefault(key, []).append(message.tags_code)
-        for key, tags_codes in codes.items():
-            self._wake(key, lambda parked, codes=tags_codes: _wants_any(parked.filter, codes))  # type: ignore[misc]
+                arrived.setdefault(key, []).append(message)
+        for key, new in arrived.items():
+            self._wake(key, _wanting(new))
 
-    def recheck(self) -> None:
-        """Answer those whose time is up, and those whose messages came without our noticing."""
+    def tick(self) -> None:
+        """Answer those whose time is up and, now and then, those whose queue has grown past them."""
         now = self._clock.monotonic()
+        self._ticks += 1
+        look = self._ticks % LOOK == 0
         for key in list(self._parked):
-            end = self._store.max_offset(*key)
-            self._wake(key, lambda parked, end=end: parked.deadline <= now or parked.offset < end)  # type: ignore[misc]
+            self._wake(key, _overdue(now, self._store.max_offset(*key) if look else -1))
 
     def connection_closed(self, connection: Connection) -> None:
         """Nobody is there to be answered any more."""
@@ -82,7 +85,7 @@ class LongPoll:
             self._keep(key, [p for p in self._parked[key] if p.connection is not connection])
 
     def periodic(self) -> Periodic:
-        return Periodic(self._clock, RECHECK, self.recheck, name="long polling")
+        return Periodic(self._clock, TICK, self.tick, name="long polling")
 
     def _wake(self, key: tuple[str, int], ready: Callable[[Parked], bool]) -> None:
         waiting = self._parked.pop(key, [])
@@ -103,8 +106,21 @@ class LongPoll:
             self._parked.pop(key, None)
 
 
-def _wants_any(filter: MessageFilter | None, codes: Iterable[int]) -> bool:
-    return filter is None or any(map(filter.matches_code, codes))
+def _wanting(messages: list[Dispatched]) -> Callable[[Parked], bool]:
+    """Who wants one of these messages; an expression is asked with their properties, or it would wake in vain."""
+
+    def wants(parked: Parked) -> bool:
+        filter = parked.filter
+        if filter is None:
+            return True
+        return any(filter.matches_code(m.tags_code) and filter.matches_message(m.properties) for m in messages)
+
+    return wants
+
+
+def _overdue(now: float, end: int) -> Callable[[Parked], bool]:
+    """Whose time is up, or whose queue has grown beyond what it waits for."""
+    return lambda parked: parked.deadline <= now or parked.offset < end
 
 
 def _unset(_: Parked) -> None:

@@ -26,9 +26,12 @@ class StoredPropertiesFilter:
 
     def __init__(self, inner: PropertyFilter) -> None:
         self._inner = inner
+        self.needs_properties = inner.needs_properties
         self.matches_code = inner.matches_code
 
     def matches_message(self, properties: bytes) -> bool:
+        if not self.needs_properties:
+            return True
         return self._inner.matches_message(decode_properties(properties.decode(errors="replace")))
 
 

@@ -59,6 +59,7 @@ class Puller:
     ) -> None:
         """Take messages until a limit is reached. The first one is taken whatever its size."""
         slices = result.slices
+        by_properties = wanted if wanted is not None and wanted.needs_properties else None
         in_memory = self._log.end - self._memory  # messages before this count as being on the disk
         low = high = -1  # the part of the log that `memory` shows
         memory = _NOTHING
@@ -83,7 +84,7 @@ class Puller:
                     skip_until = self._gone(result, physical)
                     continue
                 low, high, memory = span
-            if wanted is not None and not self._matches(wanted, memory, physical - low, size):
+            if by_properties is not None and not self._matches(by_properties, memory, physical - low, size):
                 continue
             if physical != end:
                 if end > start:

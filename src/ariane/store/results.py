@@ -92,6 +92,11 @@ class GetResult:
 class MessageFilter(Protocol):
     """Which messages a pull wants: first by the tags code of the queue entry, then by the properties of the message."""
 
+    @property
+    def needs_properties(self) -> bool:
+        """False when the tags code decides alone, so that no message need be looked at."""
+        ...
+
     def matches_code(self, tags_code: int) -> bool: ...
 
     def matches_message(self, properties: bytes) -> bool: ...
