@@ -15,12 +15,13 @@ def reset(topic: str = "orders", group: str = "workers", **more: str) -> dict[st
     return {**ResetOffsetRequest(topic, group, 0, is_force=True).fields(), **more}
 
 
-async def test_online_consumers_are_told_of_a_reset(talk: Talk) -> None:
+@pytest.mark.parametrize("more", [{}, {"queueId": "-1", "offset": "-1"}], ids=["4.9", "5.3"])
+async def test_online_consumers_are_told_of_a_reset(talk: Talk, more: dict[str, str]) -> None:
     await five(talk)
     for queue_id in range(4):
         await commit(talk, "orders", 5 if queue_id == 0 else 0, queue_id)
     await talk.heartbeat("workers", {"orders": "*"}, client_id="c1")
-    answer = await ok(talk, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset())
+    answer = await ok(talk, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset(**more))
     queue = MessageQueue("orders", "broker-a", 0)
     assert ResetOffsetBody.decode(answer.body).offset_table[queue] == 0
     [told] = await talk.asked(RequestCode.RESET_CONSUMER_CLIENT_OFFSET)

@@ -10,7 +10,8 @@ from tests.cluster import Cluster
 from tests.interop.other_clients import Consumer, Peer, PeerMissing, PeerRefused, Producer
 from tests.interop.other_clients.cpp_client import cpp_driver
 from tests.interop.other_clients.go_client import go_driver
-from tests.peers import unique
+from tests.interop.other_clients.peer import WAIT
+from tests.peers import unique, until
 
 FIELDS: dict[str, Any] = {"tags": "TagA", "keys": ["k1", "k2"], "properties": {"colour": "grün"}}
 
@@ -214,9 +215,12 @@ def test_go_transactions_commit_roll_back_and_are_checked(quick: Cluster, go: Pe
 def test_a_go_request_gets_its_reply(quick: Cluster, go: Peer) -> None:
     topic = unique("request")
     with go.producer(quick.namesrv) as replier, go.producer(quick.namesrv) as asker:
-        replier.send(topic, "create it")
+        for producer in (replier, asker):
+            producer.send(topic, "create it")
+        # The client's first heartbeat comes a second after its start; before that no reply finds it.
+        until(lambda: quick.call(lambda: quick.broker.clients.producers(asker.group)), WAIT, "a heartbeat")
         with go.consumer(quick.namesrv, topic, tags="*", reply="pong", mode=replier.handle) as consumer:
-            consumer.await_messages(1)
+            consumer.await_messages(2)
             assert asker.request(topic, "ping") == "pong"
 
 

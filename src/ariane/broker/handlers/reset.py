@@ -22,6 +22,7 @@ log = logging.getLogger("ariane.broker")
 
 OLDEST_CLIENT = 28  # V3_0_7_SNAPSHOT
 TO_END = -1  # the timestamp that means the end of each queue
+BY_TIME = -1  # the offset that tools of 5.x send when the timestamp counts
 
 
 class ServerResetRequest(ResetOffsetRequest):
@@ -41,8 +42,9 @@ class ResetHandler:
     def reset(self, connection: Connection, request: Command) -> Command:
         header = ServerResetRequest.parse(request.fields)
         log.info("reset of %s in %s asked for by %s", header.group, header.topic, connection.peer)
-        if header.server_side or header.offset is not None or header.queue_id >= 0:
-            offsets = self.reset_here(header.group, header.topic, header.timestamp, header.queue_id, header.offset)
+        offset = None if header.offset == BY_TIME else header.offset
+        if header.server_side or offset is not None or header.queue_id >= 0:
+            offsets = self.reset_here(header.group, header.topic, header.timestamp, header.queue_id, offset)
         else:
             offsets = self._reset_through_clients(header, for_cpp=request.language == "CPP")
         return request.reply(body=ResetOffsetBody(offsets).encode())
