@@ -17,6 +17,11 @@ from tests.peers import unique
 T = TypeVar("T")
 
 DEADLINE = 20.0
+LARGE_PULLS = {
+    f"maxTransfer{what}OnMessageIn{where}": limit
+    for what, limit in (("Count", 4096), ("Bytes", 1 << 20))
+    for where in ("Memory", "Disk")
+}  # so that tests with many messages are quick; Apache's broker keeps its small defaults
 
 
 def await_that(what: str, holds: Callable[[], T]) -> T:
@@ -88,7 +93,7 @@ def numbered(topic: str, count: int, size: int = 20) -> list[Message]:
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     """Our name server and broker, in this process."""
     with running_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
-        cluster.start_broker()
+        cluster.start_broker(**LARGE_PULLS)
         yield Target(cluster.namesrv, "ours")
 
 

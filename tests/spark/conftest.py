@@ -16,6 +16,7 @@ from tests.spark.clusters import apache, ours, target
 
 __all__ = ["apache", "ours", "target"]
 
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # tests are short: start-up counts, not speed
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -49,6 +50,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "1g")
+        .config("spark.driver.extraJavaOptions", QUICK_JVM)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.local.dir", str(warehouse / "local"))
         .config("spark.sql.warehouse.dir", str(warehouse / "warehouse"))

@@ -6,6 +6,7 @@ from typing import Final
 from ariane.errors import RemotingError
 from ariane.spark.cluster import Cluster
 from ariane.spark.decisions import Decision, Decisions, Try
+from ariane.spark.offsets import to_json
 from ariane.spark.settling import Settlement
 
 TRIES: Final = 10
@@ -31,8 +32,8 @@ class Committer:
             self._decide(fresh)
 
     def _decide(self, fresh: Decision) -> None:
-        brokers = {halves.broker_name for attempt in fresh.tries for halves in attempt.halves}
-        decision = replace(fresh, op_offsets=self._settlement.op_offsets(brokers), touched_ms=self._cluster.now_ms())
+        ends = self._settlement.ends({topic for attempt in fresh.tries for topic in attempt.topics})
+        decision = replace(fresh, ends=to_json(ends), touched_ms=self._cluster.now_ms())
         self.decided(decision)
         if self.tell(decision):
             self.settled(decision)
@@ -49,7 +50,7 @@ class Committer:
 
     def settled(self, decision: Decision) -> None:
         """All is visible; only which tries counted is kept."""
-        tries = [Try(attempt.token, []) for attempt in decision.tries]
+        tries = [Try(attempt.token, [], []) for attempt in decision.tries]
         self._decisions.save(replace(decision, tries=tries, settled=True))
 
     def finish(self, decision: Decision) -> None:

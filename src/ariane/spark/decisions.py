@@ -1,7 +1,8 @@
 """What was decided about each batch of an exactly-once write, kept in the query's checkpoint.
 
 A batch is committed at the moment its decision is there, whole. It holds all that is needed to finish the batch after a
-crash: which tries of its tasks count, where their half messages lie, and from where on to look for what brokers know.
+crash: which tries of its tasks count, where their half messages lie, and from where on their topics show what brokers
+have done.
 """
 
 import json
@@ -9,7 +10,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyarrow import fs
 
@@ -35,6 +36,7 @@ class Try:
 
     token: str
     halves: list[Halves]
+    topics: list[str]
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Decision:
     batch: int
     group: str
     tries: list[Try]
-    op_offsets: dict[str, int]  # broker name to the end of its op queue when the decision was made
+    ends: dict[str, dict[str, dict[str, int]]]  # of the topics' queues when the decision was made, as in checkpoints
     ordered: bool = False
     settled: bool = False
     touched_ms: int = 0  # when the driver that tells the brokers was last at work
@@ -90,8 +92,12 @@ class Decisions:
 
 def _read(raw: bytes) -> Decision:
     data = json.loads(raw)
-    tries = [Try(one["token"], [Halves(**halves) for halves in one["halves"]]) for one in data.pop("tries")]
+    tries = [_try(one) for one in data.pop("tries")]
     return Decision(tries=tries, **data)
+
+
+def _try(one: dict[str, Any]) -> Try:
+    return Try(one["token"], [Halves(**halves) for halves in one["halves"]], one["topics"])
 
 
 def write_atomically(path: str, data: bytes) -> None:

@@ -1,28 +1,30 @@
 """Half messages made visible, or taken back.
 
-A broker that is told twice to commit a half message shows it twice. So each is told once; and when nobody knows whether
-a broker heard it, the broker's own op queue is read, where it notes each half message that is done with.
+A broker that is told twice to commit a half message shows it twice (Apache's does). So each is told once; and when
+nobody knows whether a broker heard it, the topic itself is read from where it ended before: what is there, was heard.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from ariane.errors import ArianeError, RemotingError
-from ariane.message import HALF_OP_TOPIC, MessageQueue
+from ariane.message import UNIQUE_KEY, MessageQueue
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.headers import EndTransactionRequest
-from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, decode_units
+from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from ariane.spark.blocking import BlockingConnection
 from ariane.spark.cluster import Cluster
 from ariane.spark.decisions import Decision, Halves
+from ariane.spark.offsets import Offsets, from_json
+from ariane.spark.property_columns import PropertyTable
 from ariane.spark.pulling import QueueSlice, SlicePuller
+from ariane.spark.scan import hop
 from ariane.spark.sink_options import SinkOptions
 from ariane.spark.topic_options import TopicOptions
+from ariane.spark.unit_table import UnitTable
 
 WINDOW: Final = 128
-_DONE: Final = re.compile(rb"\d+")  # an op message names one half offset; 5.x brokers put several into one
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,9 @@ class Settlement:
         self._options = options
         cluster.find_brokers()
 
-    def op_offsets(self, broker_names: set[str]) -> dict[str, int]:
-        """Where each broker's op queue ends now."""
-        queues = [MessageQueue(HALF_OP_TOPIC, name, 0) for name in sorted(broker_names)]
-        return {queue.broker_name: offset for queue, offset in self._cluster.ends(queues).items()}
+    def ends(self, topics: set[str]) -> Offsets:
+        """Where the queues of the topics end now."""
+        return self._cluster.ends(self._cluster.queues(topics, required=False))
 
     def commit(self, decision: Decision) -> bool:
         """Tell all; whether every broker answered that it heard."""
@@ -62,28 +63,36 @@ class Settlement:
 
     def finish(self, decision: Decision) -> bool:
         """After a crash or a lost answer: tell only what brokers have not done yet."""
+        visible = self._visible(decision)
         good = True
         for broker, halves in _by_broker(decision):
-            done = self._done(broker, decision.op_offsets.get(broker, 0))
-            open_halves = [half for half in halves if half.queue_offset not in done]
-            good = self._end(broker, open_halves, TRANSACTION_COMMIT, decision) and good
+            hidden = [half for half in halves if half.unique_key.encode() not in visible]
+            good = self._end(broker, hidden, TRANSACTION_COMMIT, decision) and good
         return good
 
-    def _done(self, broker_name: str, start: int) -> set[int]:
-        """The half offsets that a broker has done with since its op queue was so long."""
-        queue = MessageQueue(HALF_OP_TOPIC, broker_name, 0)
-        addresses = self._cluster.addresses(broker_name)
-        end = self._cluster.ends([queue]).get(queue)
-        if end is None:
-            raise RemotingError(f"broker {broker_name} does not answer")
+    def _visible(self, decision: Decision) -> set[bytes]:
+        """The keys of all messages that came to the topics since the decision was made."""
+        start = from_json(decision.ends)
+        ends = self.ends({topic for attempt in decision.tries for topic in attempt.topics})
+        missing = {halves.broker_name for attempt in decision.tries for halves in attempt.halves}
+        missing -= {queue.broker_name for queue in ends}
+        if missing:
+            raise RemotingError(f"brokers {', '.join(sorted(missing))} do not answer")
+        keys: set[bytes] = set()
+        for queue, end in ends.items():
+            keys |= self._keys(queue, start.get(queue, 0), end)
+        return keys
+
+    def _keys(self, queue: MessageQueue, start: int, end: int) -> set[bytes]:
+        addresses = self._cluster.addresses(queue.broker_name)
         part = QueueSlice(queue, start, end, addresses[:1])
-        pulled = SlicePuller(part, _reading(self._options), lambda: addresses[:1])
-        return {
-            int(number)
-            for body in pulled.bodies()
-            for unit in decode_units(bytes(body))
-            for number in _DONE.findall(unit.body)
-        }
+        reading = TopicOptions.reading(self._options.access, self._options.timeout, queue.topic)
+        keys: set[bytes] = set()
+        for body in SlicePuller(part, reading, lambda: addresses[:1]).bodies():
+            view = memoryview(body)
+            table = UnitTable(view, hop(view, 0, len(view)).starts)
+            keys.update(PropertyTable(table.properties()).column(UNIQUE_KEY).to_pylist())
+        return keys
 
     def _end(self, broker_name: str, halves: list[Half], verdict: int, decision: Decision) -> bool:
         if not halves:
@@ -141,8 +150,3 @@ def _by_broker(decision: Decision) -> Iterator[tuple[str, list[Half]]]:
         for halves in attempt.halves:
             brokers.setdefault(halves.broker_name, []).extend(halves_of(halves))
     yield from brokers.items()
-
-
-def _reading(options: SinkOptions) -> TopicOptions:
-    """How the op queue is read."""
-    return TopicOptions.reading(options.access, options.timeout)

@@ -59,9 +59,9 @@ class Sink:
         self.ordered = "hashKey" in schema.fieldNames()
         self.write_id = options.write_id or secrets.token_hex(8)
 
-    def send(self, batches: Iterator[pa.RecordBatch]) -> Sent:
+    def send(self, batches: Iterator[pa.RecordBatch], work: Work | None = None) -> Sent:
         """What one task does."""
-        work = Work.here(self.write_id)
+        work = work or Work.here(self.write_id)
         group = self.options.group or f"spark_{work.write}"
         token = f"{work.batch}/{work.partition}/{secrets.token_hex(8)}"
         halves = _HalfLog()
@@ -74,7 +74,7 @@ class Sink:
                 count = self._send_all(sender, batches, work, token, group)
             finally:
                 sender.close()
-        return Sent(group, count, Try(token, halves.found()) if self.exactly_once else None)
+        return Sent(group, count, Try(token, halves.found(), halves.topics()) if self.exactly_once else None)
 
     def _send_all(
         self, sender: SinkSender, batches: Iterator[pa.RecordBatch], work: Work, token: str, group: str
@@ -120,15 +120,20 @@ class _HalfLog:
 
     def __init__(self) -> None:
         self._halves: dict[str, Halves] = {}
+        self._topics: set[str] = set()
 
     def note(self, request: Request, answer: SendMessageResponse) -> None:
         if not request.half or request.where is None:
             return
+        self._topics.add(request.topic)
         _, log_offset = parse_offset_id(answer.msg_id)
         halves = self._halves.setdefault(request.where.broker_name, Halves(request.where.broker_name, [], [], []))
         halves.queue_offsets.append(answer.queue_offset)
         halves.log_offsets.append(log_offset)
         halves.unique_keys.append(request.rows[0].unique_key)
+
+    def topics(self) -> list[str]:
+        return sorted(self._topics)
 
     def found(self) -> list[Halves]:
         return list(self._halves.values())

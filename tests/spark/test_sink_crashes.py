@@ -1,0 +1,180 @@
+"""The exactly-once sink, its driver dead at each step: a reader sees the batch once, or nothing of it."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from ariane.client.results import TransactionState
+from ariane.client.sync import Admin
+from ariane.message import HALF_TOPIC
+from ariane.spark.checks import LEASE_MS, CheckListener, finish
+from ariane.spark.cluster import Cluster
+from ariane.spark.committing import Committer
+from ariane.spark.decisions import Decision, Decisions
+from ariane.spark.settling import Settlement
+from ariane.spark.sink_options import SinkOptions
+from ariane.spark.sink_writer import Sent, Sink, Work
+from tests.peers import unique
+from tests.spark.clusters import Target, await_that
+
+SCHEMA = StructType([StructField("body", BinaryType())])
+ROWS = 60
+
+
+class Crash(Exception):
+    """The driver is dead."""
+
+
+class Driver(Committer):
+    """A driver that dies at a step."""
+
+    dies_at = ""
+
+    def decided(self, decision: Decision) -> None:
+        self._die("before the decision")
+        super().decided(decision)
+        self._die("after the decision")
+
+    def tell(self, decision: Decision) -> bool:
+        if self.dies_at == "while brokers are told":
+            some = [type(h)(h.broker_name, h.queue_offsets[:20], h.log_offsets[:20], h.unique_keys[:20])
+                    for attempt in decision.tries[:1] for h in attempt.halves]  # fmt: skip
+            first = Decision(decision.batch, decision.group, [type(decision.tries[0])("", some, [])], {})
+            assert self._settlement.commit(first)
+        self._die("while brokers are told")
+        return super().tell(decision)
+
+    def settled(self, decision: Decision) -> None:
+        self._die("after brokers were told")
+        super().settled(decision)
+
+    def _die(self, step: str) -> None:
+        if self.dies_at == step:
+            raise Crash(step)
+
+
+STEPS = ["before the decision", "after the decision", "while brokers are told", "after brokers were told", "nowhere"]
+
+
+class Write:
+    """A query with one batch of two tasks, run as often as its driver dies."""
+
+    def __init__(self, target: Target, folder: Path) -> None:
+        self.target = target
+        self.topic = target.topic()
+        self.options = SinkOptions.parse(
+            {
+                "nameserver": target.namesrv,
+                "topic": self.topic,
+                "group": unique("sink"),
+                "delivery": "exactly-once",
+                "checkpointlocation": str(folder / "checkpoint"),
+            }
+        )
+        self.decisions = Decisions(str(folder / "checkpoint"))
+
+    def tasks(self, batch: int = 0) -> list[Sent]:
+        """Send the half messages."""
+        sink = Sink(self.options, SCHEMA)
+        halves = [range(ROWS // 2), range(ROWS // 2, ROWS)]
+        return [
+            sink.send(iter([pa.record_batch({"body": [b"%d" % i for i in part]})]), Work("query", batch, index))
+            for index, part in enumerate(halves)
+        ]
+
+    def commit(self, sent: list[Sent], dies_at: str = "nowhere", batch: int = 0) -> None:
+        fresh = Sink(self.options, SCHEMA)._decision(sent, batch)
+        with Cluster(self.options.access) as cluster:
+            driver = Driver(Settlement(cluster, self.options), self.decisions, cluster)
+            driver.dies_at = dies_at
+            driver.commit(fresh, batch)
+
+    def seen(self) -> Counter[int]:
+        return Counter(int(message.body) for message in self.target.received(self.topic))
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_driver_dies_and_the_next_one_shows_each_row_once(target: Target, tmp_path: Path, step: str) -> None:
+    write = Write(target, tmp_path)
+    try:
+        write.commit(write.tasks(), step)
+    except Crash:
+        pass
+    else:
+        assert step == "nowhere"
+    if step in STEPS[:2]:
+        assert write.seen() == Counter()
+    write.commit(write.tasks())  # Spark runs the batch again, for it was not told that it is done
+    await_that("each row", lambda: write.seen().keys() == set(range(ROWS)))
+    write.commit(write.tasks(batch=1), batch=1)
+    await_that("the next batch", lambda: write.seen() == Counter(dict.fromkeys(range(ROWS), 2)))
+
+
+def test_a_driver_that_never_comes_back_is_stood_in_for(ours: Target, tmp_path: Path) -> None:
+    write = Write(ours, tmp_path)
+    with pytest.raises(Crash):
+        write.commit(write.tasks(), "while brokers are told")
+    (decision,) = write.decisions.all()
+    finish(decision, write.options, write.decisions)
+    assert write.seen() == Counter(range(ROWS))
+    assert next(iter(write.decisions.all())).settled
+
+
+def asked(target: Target, which: Callable[[Any], bool] = lambda _: True) -> Any:
+    return next(message for message in target.received(HALF_TOPIC) if which(message))
+
+
+def test_brokers_that_ask_are_answered_from_the_checkpoint(ours: Target, tmp_path: Path) -> None:
+    write = Write(ours, tmp_path)
+    listener = CheckListener(write.options)
+    sent = write.tasks()
+    token = sent[0].attempt.token if sent[0].attempt else ""
+    mine = asked(ours, lambda message: message.properties["ARIANE_TRY"] == token)
+    assert listener.check(mine) is TransactionState.UNKNOWN  # nothing is decided
+    with pytest.raises(Crash):
+        write.commit(sent, "after the decision")
+    assert listener.check(mine) is TransactionState.UNKNOWN  # a driver may be telling brokers right now
+    stale = write.tasks()[0].attempt
+    assert stale is not None
+    theirs = asked(ours, lambda message: message.properties["ARIANE_TRY"] == stale.token)
+    assert listener.check(theirs) is TransactionState.ROLLBACK  # a try that does not count
+    late = CheckListener(write.options, clock=LaterClock())
+    assert late.check(mine) is TransactionState.ROLLBACK  # told of the first one, so the copy is not needed
+    await_that("the batch", lambda: write.seen() == Counter(range(ROWS)))
+
+
+class LaterClock:
+    """When the lease of any driver is over."""
+
+    def now_ms(self) -> int:
+        from ariane.env import SystemClock
+
+        return SystemClock().now_ms() + LEASE_MS
+
+    def monotonic(self) -> float:
+        raise AssertionError("not asked")
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("not asked")
+
+
+def test_apaches_checks_make_no_message_twice(apache: Target, tmp_path: Path) -> None:
+    """Its broker copies undecided half messages each second here, and asks about the copies."""
+    write = Write(apache, tmp_path)
+    sent = write.tasks()
+
+    def copies() -> int:
+        return sum(message.properties.get("PGROUP") == write.options.group for message in apache.received(HALF_TOPIC))
+
+    await_that("copies of half messages", lambda: copies() > ROWS)
+    write.commit(sent)
+    with Admin(name_servers=apache.namesrv) as admin:
+        (queue,) = admin.queues(HALF_TOPIC)
+        last = admin.max_offset(queue)
+        await_that("a look at every copy", lambda: (admin.committed("CID_RMQ_SYS_TRANS", queue) or 0) >= last)
+    assert write.seen() == Counter(range(ROWS))
