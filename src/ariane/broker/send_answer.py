@@ -17,13 +17,14 @@ class SendAnswer:
     """
 
     def __init__(self, region: str, trace_on: bool) -> None:
-        self._always = {MSG_REGION: region, TRACE_ON: "true" if trace_on else "false"}
+        self._always: dict[str, str] = {MSG_REGION: region, TRACE_ON: "true" if trace_on else "false"}
         fields = self.fields(_MARKS[1], int(_MARKS[2]), int(_MARKS[3]))
         text = encode_header(Command(0, fields, opaque=_OPAQUE, flag=RESPONSE)).replace(b"%", b"%%")
         for mark in _MARKS:
             before, _, after = text.rpartition(mark.encode())  # a region of such digits stands before the values
             text = before + b"%b" + after if mark == _MARKS[1] else before + b"%d" + after
         self._template = text
+        self._single = text.replace(b"%b", b"%b%016X")
 
     def fields(self, message_id: str, queue_id: int, queue_offset: int) -> dict[str, str]:
         """The header of the answer."""
@@ -33,3 +34,7 @@ class SendAnswer:
     def encoded(self, opaque: int, message_id: str, queue_id: int, queue_offset: int) -> bytes:
         """The whole frame; its header is JSON."""
         return framed(self._template % (opaque, message_id.encode(), queue_id, queue_offset), JSON)
+
+    def encoded_single(self, opaque: int, host: bytes, physical: int, queue_id: int, queue_offset: int) -> bytes:
+        """The same for one message, whose id is the broker's host in hexadecimal and a commitlog offset."""
+        return framed(self._single % (opaque, host, physical, queue_id, queue_offset), JSON)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ariane.broker.acknowledge import Done
 from ariane.broker.handlers.put_status import failure, is_kept, response_code
@@ -16,7 +16,6 @@ from ariane.protocol.batch import decode_batch
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import JSON, ONEWAY, Command
 from ariane.protocol.headers import SendMessageRequest, SendMessageRequestV2
-from ariane.protocol.ids import offset_id
 from ariane.protocol.units import Unit
 from ariane.remoting import Connection, Handler
 from ariane.store import PutResult, PutStatus
@@ -24,6 +23,7 @@ from ariane.store import PutResult, PutStatus
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
+_OK: Final = PutStatus.OK
 _VERSION_3_4_9 = 121  # clients before it do not say how often a message may be retried
 
 
@@ -39,6 +39,8 @@ class SendHandler:
         self._topics_file = broker.persistence.topics
         self._targets = SendTargets(broker)
         self._random = broker.env.random
+        self._host = b""
+        self._digits = b""
         self._take_options()
         broker.on_options.append(lambda _: self._take_options())
 
@@ -87,7 +89,7 @@ class SendHandler:
             self._check_transaction(text)
             self._broker.before_store(unit)
         result = self._store.append(unit)
-        if result.status is not PutStatus.OK:
+        if result.status is not _OK:
             raise failure(self._broker, result.status)
         if began:
             self._flow.put_done(began, kept=not self._acknowledge.waits)
@@ -105,7 +107,7 @@ class SendHandler:
     ) -> Command | None:
         units = self._units_of_batch(connection, request, header, target, queue_id)
         result = self._store.append_batch(units)
-        if result.status is not PutStatus.OK:
+        if result.status is not _OK:
             raise failure(self._broker, result.status)
         self._stats.put(header.topic, queue_id, len(units), result.size)
         return self._answer(connection, request, result, queue_id, header.properties or "", units, began, target.is_new)
@@ -152,20 +154,34 @@ class SendHandler:
         """The answer now or, when flush or replicas were promised, later."""
         if request.flag & ONEWAY:
             return None
-        host = self._broker.store_host
-        if batch is None:
-            ids = offset_id(host, result.physical_offset)
-        else:
-            ids = ",".join([offset_id(host, unit.physical_offset) for unit in batch])
         waits = bool(self._acknowledge.waits) and waits_for_store(properties)
         if waits or is_new:
-            response = request.reply(0, self._answers.fields(ids, queue_id, result.queue_offset))
+            response = request.reply(0, self._answers.fields(self._ids(result, batch), queue_id, result.queue_offset))
             self._answer_later(result, waits, self._when_kept(connection, request, response, began))
             return None
         if request.serialization != JSON or connection.watched:
-            return request.reply(0, self._answers.fields(ids, queue_id, result.queue_offset))
-        connection.send_encoded(self._answers.encoded(request.opaque, ids, queue_id, result.queue_offset))
+            return request.reply(0, self._answers.fields(self._ids(result, batch), queue_id, result.queue_offset))
+        if batch is None:
+            host, at = self._host_digits(), result.physical_offset
+            data = self._answers.encoded_single(request.opaque, host, at, queue_id, result.queue_offset)
+        else:
+            data = self._answers.encoded(request.opaque, self._ids(result, batch), queue_id, result.queue_offset)
+        connection.send_encoded(data)
         return None
+
+    def _ids(self, result: PutResult, batch: list[Unit] | None) -> str:
+        """The offset ids of what was stored, as `offset_id` gives them."""
+        host = self._host_digits().decode()
+        if batch is None:
+            return f"{host}{result.physical_offset:016X}"
+        return ",".join([f"{host}{unit.physical_offset:016X}" for unit in batch])
+
+    def _host_digits(self) -> bytes:
+        host = self._broker.store_host
+        if host is not self._host:
+            self._host = host
+            self._digits = host.hex().upper().encode()
+        return self._digits
 
     def _answer_later(self, result: PutResult, waits: bool, kept: Done) -> None:
         """A topic made by this send must be on the disk too, or a crash leaves messages that nobody can pull."""
