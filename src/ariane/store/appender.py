@@ -1,19 +1,13 @@
 """The hot path: a message gets its offsets and its time, is copied into the log, and is handed to dispatch."""
 
 import logging
-from struct import Struct
 from typing import Final
 
 from ariane.env import Clock
 from ariane.protocol.units import (
-    BORN_HOST_V6,
-    MAGIC,
-    STORE_HOST_V6,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
-    UNIT_V4,
     Unit,
-    encode_unit,
     unit_size,
 )
 from ariane.store.commitlog import BLANK_LENGTH
@@ -26,15 +20,13 @@ from ariane.store.queues import QueueTable
 from ariane.store.results import PutResult, PutStatus
 from ariane.store.scan import Dispatched
 from ariane.store.stats import StoreStats
+from ariane.store.unit_bytes import batch_bytes, unit_bytes
 
 log = logging.getLogger("ariane.store")
 
 _MAX_PROPERTIES: Final = 32_767
 _TRANSACTION: Final = TRANSACTION_ROLLBACK  # both bits
-_NOT_V6: Final = ~(BORN_HOST_V6 | STORE_HOST_V6)
 _PREPARED: Final = TRANSACTION_PREPARED
-_I16 = Struct(">h")
-_FIXED: Final = UNIT_V4.size + 2  # all but body, topic and properties
 _OK: Final = PutStatus.OK
 
 
@@ -74,7 +66,12 @@ class Appender:
             at = self._log.reserve(size)
         except OSError as error:
             return self._no_room(error)
-        self._log.write(at, self._place(unit, queue, at))
+        now = self._now()
+        self._place(unit, queue, at, now)
+        self._log.write(at, unit_bytes(unit, queue.topic_field))
+        self._dispatcher.pending.append(
+            Dispatched(queue, unit.queue_offset, at, size, now, unit.sys_flag, unit.properties)
+        )
         self._stats.put_count += 1
         self._stats.put_bytes += size
         return PutResult(_OK, at, size, unit.queue_offset, unit.store_time)
@@ -95,34 +92,38 @@ class Appender:
             start = self._log.reserve(total)
         except OSError as error:
             return self._no_room(error)
-        at = start
-        encoded: list[bytes] = []
-        for unit in units:
-            encoded.append(self._place(unit, queue, at))
-            at += len(encoded[-1])
-        self._log.write(start, b"".join(encoded))
+        self._place_all(units, queue, start)
+        self._log.write(start, batch_bytes(units, queue.topic_field))
         self._stats.put_count += len(units)
         self._stats.put_bytes += total
         return PutResult(_OK, start, total, units[0].queue_offset, units[0].store_time, len(units))
 
-    def _place(self, unit: Unit, queue: ConsumeQueue, at: int) -> bytes:
-        """Give a unit its offsets and its time, and tell dispatch of it. It is written before anybody else runs."""
+    def _place(self, unit: Unit, queue: ConsumeQueue, at: int, now: int) -> None:
+        transaction = unit.sys_flag & _TRANSACTION
+        if transaction in (_PREPARED, _TRANSACTION):
+            unit.queue_offset = 0  # such a message is in no queue
+        else:
+            unit.queue_offset = queue.next_offset
+            queue.next_offset += 1
+        unit.physical_offset = at
+        unit.store_time = now
+
+    def _place_all(self, units: list[Unit], queue: ConsumeQueue, at: int) -> None:
+        """Give units their offsets and their time, and tell dispatch of them; they are written before anybody runs."""
+        now = self._now()
+        pending = self._dispatcher.pending
+        for unit in units:
+            size = unit_size(unit)
+            self._place(unit, queue, at, now)
+            pending.append(Dispatched(queue, unit.queue_offset, at, size, now, unit.sys_flag, unit.properties))
+            at += size
+
+    def _now(self) -> int:
         now = self._clock.now_ms()
         if now < self.last_time:
             self.time_went_back = True
         self.last_time = now
-        transaction = unit.sys_flag & _TRANSACTION
-        if transaction in (_PREPARED, _TRANSACTION):
-            offset = 0  # such a message is in no queue
-        else:
-            offset = queue.next_offset
-            queue.next_offset = offset + 1
-        unit.physical_offset = at
-        unit.store_time = now
-        unit.queue_offset = offset
-        data = _encode(unit, queue.topic_field)
-        self._dispatcher.pending.append(Dispatched(queue, offset, at, len(data), now, unit.sys_flag, unit.properties))
-        return data
+        return now
 
     def _refuse(self, unit: Unit | None) -> PutResult:
         self._stats.put_failed += 1
@@ -136,31 +137,3 @@ class Appender:
         self._stats.put_failed += 1
         self._health.fail("room", f"no room for the next log file: {error}")
         return PutResult(PutStatus.CREATE_FILE_FAILED, count=0)
-
-
-def _encode(unit: Unit, topic_field: bytes) -> bytes:
-    """As `encode_unit`, with one pack for the common case of two IPv4 hosts."""
-    born_host = unit.born_host
-    store_host = unit.store_host
-    if len(born_host) != 8 or len(store_host) != 8:
-        return encode_unit(unit)
-    body = unit.body
-    properties = unit.properties
-    head = UNIT_V4.pack(
-        _FIXED + len(body) + len(topic_field) + len(properties),
-        MAGIC,
-        unit.body_crc,
-        unit.queue_id,
-        unit.flag,
-        unit.queue_offset,
-        unit.physical_offset,
-        unit.sys_flag & _NOT_V6,
-        unit.born_time,
-        born_host,
-        unit.store_time,
-        store_host,
-        unit.reconsume_times,
-        unit.prepared_offset,
-        len(body),
-    )
-    return b"".join((head, body, topic_field, _I16.pack(len(properties)), properties))
