@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from ariane.env import Env, ManualClock
 from ariane.protocol.batch import BatchItem, encode_batch
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import BINARY, Command
-from ariane.protocol.ids import parse_offset_id
+from ariane.protocol.ids import host_text, parse_offset_id
 from ariane.protocol.properties import decode_properties
 from tests.broker.conftest import Starter
 from tests.broker.talk import Talk, send_fields, small_broker
@@ -103,6 +104,25 @@ async def test_a_torn_batch_is_refused_and_nothing_is_stored(talk: Talk, body: b
     answer = await talk.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields("orders", batch=True), body)
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert talk.broker.store.max_offset("orders", 0) == 0
+
+
+@pytest.mark.parametrize("header", [{"properties": "DELAY\x013\x02"}, {"sys_flag": 4}])
+async def test_a_batch_is_neither_delayed_nor_part_of_a_transaction(talk: Talk, header: dict[str, Any]) -> None:
+    body = encode_batch([BatchItem(0, b"x", b"")])
+    answer = await talk.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields("orders", batch=True, **header), body)
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+
+
+async def test_a_slave_takes_no_messages(talk_to: Starter) -> None:
+    talk = await talk_to(brokerRole="SLAVE", brokerId=1)
+    assert (await talk.send("orders")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+async def test_the_store_host_of_a_broker_with_a_name_is_looked_up(talk_to: Starter) -> None:
+    talk = await talk_to(brokerIP1="localhost", listenPort=free_port(-2))
+    await talk.send_ok("orders")
+    [unit] = await talk.units("orders")
+    assert host_text(unit.store_host).endswith(f":{talk.broker.port}")
 
 
 async def test_oneway_sends_are_stored_and_not_answered(talk: Talk) -> None:

@@ -44,6 +44,14 @@ def is_prepared(text: str) -> bool:
     return decode_properties(text).get(TRANSACTION_PREPARED, "").lower() == "true"
 
 
+def delay_level(text: str) -> int:
+    """The level that a message asks for; 0 for none and for nonsense."""
+    if "DELAY\x01" not in text:
+        return 0
+    level = decode_properties(text).get(DELAY, "0")
+    return int(level) if level.isascii() and level.isdigit() else 0
+
+
 def without_delay(stored: bytes) -> bytes:
     """The same properties without a delay."""
     properties = decode_properties(stored.decode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ariane.broker.handlers.put_status import failure
 from ariane.broker.names import check_may_send, check_topic
 from ariane.errors import ResponseError
 from ariane.message import RETRY_PREFIX
@@ -12,6 +13,7 @@ from ariane.protocol.bodies.topics import WRITE
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.headers import SendMessageRequest
 from ariane.protocol.units import MULTI_TAGS
+from ariane.store import PutStatus
 
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
@@ -70,6 +72,8 @@ class SendTargets:
     def _check_broker(self) -> None:
         """Apache refuses only ordered topics here and leaves the others to routes; a drained broker should drain."""
         options = self._broker.options
+        if options.broker_role == "SLAVE":
+            raise failure(self._broker, PutStatus.SERVICE_NOT_AVAILABLE)
         if not options.broker_permission & WRITE:
             raise ResponseError(
                 ResponseCode.NO_PERMISSION, f"the broker[{options.broker_ip1}] sending message is forbidden"

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from socket import SOCK_STREAM
 from typing import Protocol
 
 from ariane.broker.acknowledge import Acknowledge
@@ -47,6 +48,7 @@ log = logging.getLogger("ariane.broker")
 CLIENT_SCAN = 10.0  # seconds between looks for clients that fell silent
 STATS_TICK = 1.0
 PROTECT = 180.0
+PRUNE = 60.0
 NOT_ON_VIP = frozenset({RequestCode.PULL_MESSAGE})
 
 Rewriter = Callable[[Unit], None]
@@ -114,7 +116,7 @@ class Broker:
             self.store.start(asyncio.get_running_loop())
             self.store.add_dispatch_listener(self.longpoll.arrived)
             await self._server.start(self.options.bind_address, self.options.listen_port)
-            self.store_host = pack_host(self.options.broker_ip1, self.port)
+            self.store_host = await _packed(self.options.broker_ip1, self.port)
             self._start_parts()
             await self._start_vip()
             await self.registration.register()
@@ -145,14 +147,14 @@ class Broker:
             self._started.append(part)
 
     def _own_parts(self) -> Iterator[Part]:
-        clock, options = self.env.clock, self.options
+        clock = self.env.clock
         yield self.longpoll.periodic()
         yield from self.persistence.periodics()
         yield self.registration.periodic()
         yield Periodic(clock, STATS_TICK, self.sample_stats, name="sample statistics")
         yield Periodic(clock, PROTECT, self.protect, name="stop groups that fell too far behind")
         yield Periodic(clock, CLIENT_SCAN, self.clients.expire, name="expire clients")
-        yield Periodic(clock, options.clean_resource_interval_ms / 1000, self._drop_dead_offsets, name="dead offsets")
+        yield Periodic(clock, PRUNE, self._drop_dead_offsets, name="drop offsets of dead queues")
 
     async def _start_vip(self) -> None:
         """The second port, for clients with the VIP channel on; pulls are not served there."""
@@ -269,6 +271,15 @@ class Broker:
             return self.topics.is_system(topic)  # the op topic of transactions is in no table, as in Apache's broker
         queues = max(config.read_queue_nums, config.write_queue_nums)
         return queue_id < queues or self.store.max_offset(topic, queue_id) > 0
+
+
+async def _packed(host: str, port: int) -> bytes:
+    """A host as message units have it; a name is looked up, as Java does."""
+    try:
+        return pack_host(host, port)
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)
+        return pack_host(str(found[0][4][0]), port)
 
 
 def _client_tls(options: BrokerOptions, files: Files) -> TlsClient | None:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Final
 from ariane.broker.acknowledge import Done
 from ariane.broker.handlers.put_status import failure, is_kept, response_code
 from ariane.broker.send_answer import SendAnswer
-from ariane.broker.send_properties import is_prepared, stored_properties, waits_for_store, without_delay
+from ariane.broker.send_properties import (
+    delay_level,
+    is_prepared,
+    stored_properties,
+    waits_for_store,
+    without_delay,
+)
 from ariane.broker.send_target import FAQ, SendTarget, SendTargets
 from ariane.errors import ProtocolError, ResponseError
 from ariane.message import dead_letter_topic
@@ -16,7 +22,7 @@ from ariane.protocol.batch import decode_batch
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import JSON, ONEWAY, Command
 from ariane.protocol.headers import SendMessageRequest, SendMessageRequestV2
-from ariane.protocol.units import Unit
+from ariane.protocol.units import TRANSACTION_ROLLBACK, Unit
 from ariane.remoting import Connection, Handler
 from ariane.store import PutResult, PutStatus
 
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
 _OK: Final = PutStatus.OK
+_TRANSACTION: Final = TRANSACTION_ROLLBACK  # both bits
 _VERSION_3_4_9 = 121  # clients before it do not say how often a message may be retried
 
 
@@ -105,6 +112,8 @@ class SendHandler:
         queue_id: int,
         began: float,
     ) -> Command | None:
+        if header.sys_flag & _TRANSACTION or delay_level(header.properties or "") > 0:
+            raise failure(self._broker, PutStatus.MESSAGE_ILLEGAL)  # a batch can be neither delayed nor undecided
         units = self._units_of_batch(connection, request, header, target, queue_id)
         result = self._store.append_batch(units)
         if result.status is not _OK:
