@@ -168,6 +168,10 @@ class Files(Protocol):
 
     def read(self, path: Path) -> bytes: ...
 
+    def view(self, path: Path) -> memoryview:
+        """A file as it is now, without a copy and without the right to change it."""
+        ...
+
     def replace(self, path: Path, data: bytes) -> None:
         """Write a small file so that a crash leaves the old or the new: tmp, fsync, rename, fsync of the folder."""
         ...
@@ -352,6 +356,11 @@ class SystemFiles:
 
     def read(self, path: Path) -> bytes:
         return path.read_bytes()
+
+    def view(self, path: Path) -> memoryview:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
 
     def replace(self, path: Path, data: bytes) -> None:
         tmp = path.with_name(path.name + ".tmp")

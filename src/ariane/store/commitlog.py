@@ -17,15 +17,24 @@ BLANK_LENGTH: Final = 8
 _SIZE_MAGIC = Struct(">iI")
 
 
-class LogFile:
-    """One file of the log."""
+class LogSegment:
+    """The bytes of one file of a log; `base` is the offset of the first."""
 
-    __slots__ = ("base", "file", "memory")
+    __slots__ = ("base", "memory")
+
+    def __init__(self, base: int, memory: memoryview) -> None:
+        self.base = base
+        self.memory = memory
+
+
+class LogFile(LogSegment):
+    """One file of the log in use."""
+
+    __slots__ = ("file",)
 
     def __init__(self, base: int, file: MappedFile) -> None:
-        self.base = base
+        super().__init__(base, file.view(0, file.size))
         self.file = file
-        self.memory = file.view(0, file.size)
 
 
 class CommitLog:

@@ -7,6 +7,7 @@
 Entries are numbered from 1, and the count in the header is the number of the next one.
 """
 
+import sys
 from array import array
 from pathlib import Path
 from struct import Struct
@@ -143,7 +144,8 @@ class IndexFile:
                 SLOT.pack_into(rebuilt, (number - 1) * INDEX_ENTRY_SIZE + 16, slots[slot])
             used += slots[slot] == 0
             slots[slot] = number
-        slots.byteswap()
+        if sys.byteorder == "little":
+            slots.byteswap()
         self.make_room(0)
         if rebuilt != kept:
             self.file.write(at, bytes(rebuilt))

@@ -9,7 +9,7 @@ import logging
 
 from ariane.env import Env
 from ariane.store.checkpoint import Checkpoint
-from ariane.store.commitlog import CommitLog, LogFile
+from ariane.store.commitlog import CommitLog, LogFile, LogSegment
 from ariane.store.dispatch import Dispatcher
 from ariane.store.index import Index
 from ariane.store.indexload import cut_index, drop_index, repair_index
@@ -209,7 +209,7 @@ class Recovery:
         self._writer.sync()
 
 
-def find_unit(file: LogFile, at: int, table: QueueTable) -> int:
+def find_unit(file: LogSegment, at: int, table: QueueTable) -> int:
     """The place in a file of the first unit at or behind `at`: its magic is there and it says itself where it lies."""
     memory = file.memory
     while at + 8 <= len(memory):

@@ -165,6 +165,9 @@ class MemoryFiles:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         return bytes(self._nodes[path].data)
 
+    def view(self, path: Path) -> memoryview:
+        return memoryview(self.read(path))
+
     def replace(self, path: Path, data: bytes) -> None:
         tmp = path.with_name(path.name + ".tmp")
         self.called("write", tmp)

@@ -1,0 +1,183 @@
+"""`ariane store`: look into a store, check it, take messages out of it, rebuild its queues and index."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.table import Table
+
+from ariane.env import Env, LockHeld
+from ariane.store.layout import Layout
+from ariane.store.offline import Inspection, Wanted, dump, inspect, rebuild, verify
+from ariane.store.offline import Progress as Told
+
+app = typer.Typer(help="Look into a store that no broker uses: what is in it, is it whole, what do messages say.")
+out = Console(soft_wrap=True, highlight=False)
+err = Console(stderr=True)
+
+Root = Annotated[Path, typer.Argument(help="the store folder, storePathRootDir", exists=True, file_okay=False)]
+Log = Annotated[Path | None, typer.Option("--commitlog", help="its log, if storePathCommitLog lies elsewhere")]
+Slots = Annotated[int, typer.Option(help="maxHashSlotNum, for index files that do not tell")]
+Entries = Annotated[int, typer.Option(help="maxIndexNum, for index files that do not tell")]
+
+
+def _layout(root: Path, commitlog: Path | None) -> Layout:
+    layout = Layout(root, commitlog or root / "commitlog")
+    if not layout.commitlog.is_dir():
+        err.print(f"{root} is no store: there is no folder {layout.commitlog}")
+        raise typer.Exit(2)
+    return layout
+
+
+@contextmanager
+def _alone(env: Env, layout: Layout, *, required: bool) -> Iterator[None]:
+    """Keep brokers out meanwhile. Reading works beside one too, but then the end of the log may look torn."""
+    try:
+        lock = env.files.lock(layout.lock, "lock held by ariane store")
+    except LockHeld as held:
+        holder = held.holder.removeprefix("lock").strip() or "held by a broker"
+        err.print(f"The store is in use: {holder}.")
+        if required:
+            raise typer.Exit(2) from None
+        err.print("It is read nevertheless; messages that arrive meanwhile may look incomplete.")
+        yield
+        return
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Told]:
+    """A progress bar on the error output, so that results can be piped."""
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
+    with Progress(*columns, TimeRemainingColumn(), console=err, transient=True) as progress:
+        task = progress.add_task(what, total=None)
+
+        def told(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        yield told
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000).isoformat(" ", "milliseconds") if ms else "-"
+
+
+@app.command("inspect")
+def inspect_store(
+    root: Root, commitlog: Log = None, as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False
+) -> None:
+    """Files, ranges, topics, counts and times."""
+    env = Env()
+    found = inspect(env.files, _layout(root, commitlog))
+    if as_json:
+        sys.stdout.write(json.dumps(found, default=_plain, indent=1) + "\n")
+    else:
+        _show(found)
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Path) else vars(value) if hasattr(value, "__dict__") else repr(value)
+
+
+def _show(found: Inspection) -> None:
+    stop = "cleanly" if found.clean else "not cleanly, or in use: the next start recovers it"
+    out.print(f"[bold]{found.root}[/]: {found.messages:,} messages in {len(found.queues)} queues; stopped {stop}")
+    times = found.checkpoint
+    out.print(
+        f"checkpoint: log {_time(times.log_time)}, queues {_time(times.queue_time)}, index {_time(times.index_time)}"
+    )
+    out.print(f"log: {found.log_min:,} to {found.log_end:,}")
+    for file in found.log:
+        out.print(f"  {file.name}  {file.size:>13,} bytes, begins {_time(file.first_time)}")
+    out.print(_queue_table(found))
+    for index in found.index:
+        span = f"{_time(index.begin_time)} to {_time(index.end_time)}"
+        out.print(
+            f"index {index.name}: {index.entries:,} keys, {span}, log {index.begin_offset:,} to {index.end_offset:,}"
+        )
+    out.print(f"config: {', '.join(found.config) or 'none'}")
+
+
+def _queue_table(found: Inspection) -> Table:
+    table = Table("topic", "queue", "first", "end", "messages", "files", "first stored", "last stored", box=None)
+    for queue in found.queues:
+        numbers = (queue.queue_id, queue.first, queue.end, queue.count, queue.files)
+        table.add_row(queue.topic, *(f"{n:,}" for n in numbers), _time(queue.first_time), _time(queue.last_time))
+    return table
+
+
+@app.command("verify")
+def verify_store(root: Root, commitlog: Log = None, slots: Slots = 5_000_000, entries: Entries = 20_000_000) -> None:
+    """Check every message, every queue entry against its message, every chain of the index. Exits with 1 when wrong."""
+    env = Env()
+    layout = _layout(root, commitlog)
+    with _alone(env, layout, required=False), _bar("verify") as told:
+        found = verify(env.files, layout, slots, entries, told)
+    for problem in found.problems:
+        out.print(problem, markup=False)
+    if found.problem_count > len(found.problems):
+        out.print(f"... and {found.problem_count - len(found.problems):,} more")
+    out.print(
+        f"{found.messages:,} messages up to {found.log_end:,}, {found.entries:,} queue entries, "
+        f"{found.index_entries:,} index entries: {'all is well' if found.ok else f'{found.problem_count:,} problems'}"
+    )
+    raise typer.Exit(0 if found.ok else 1)
+
+
+@app.command("dump")
+def dump_store(
+    root: Root,
+    commitlog: Log = None,
+    topic: Annotated[str | None, typer.Option(help="only this topic")] = None,
+    queue: Annotated[int | None, typer.Option(help="only this queue")] = None,
+    key: Annotated[str | None, typer.Option(help="only messages with this key or unique key")] = None,
+    begin: Annotated[datetime | None, typer.Option(help="stored then or later")] = None,
+    end: Annotated[datetime | None, typer.Option(help="stored then or before")] = None,
+    limit: Annotated[int | None, typer.Option(help="so many at most")] = None,
+) -> None:
+    """Messages as JSON lines, in the order of the log."""
+    env = Env()
+    wanted = Wanted(topic, queue, key, _ms(begin, 0), _ms(end, 1 << 62))
+    with _bar("dump") as told:
+        for number, message in enumerate(dump(env.files, _layout(root, commitlog), wanted, told)):
+            if limit is not None and number >= limit:
+                break
+            sys.stdout.write(json.dumps(message, ensure_ascii=False) + "\n")
+
+
+def _ms(moment: datetime | None, otherwise: int) -> int:
+    return otherwise if moment is None else int(moment.timestamp() * 1000)
+
+
+@app.command("rebuild")
+def rebuild_store(
+    root: Root,
+    commitlog: Log = None,
+    slots: Slots = 5_000_000,
+    entries: Entries = 20_000_000,
+    queue_entries: Annotated[int, typer.Option(help="entries of a queue file, if there is none to tell")] = 300_000,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
+) -> None:
+    """Make queues and index anew from the log, which is not changed. Topics deleted meanwhile come back."""
+    env = Env()
+    layout = _layout(root, commitlog)
+    with _alone(env, layout, required=True):
+        if not yes:
+            typer.confirm(
+                f"Replace {layout.consumequeue} and {layout.index} by what the log says?", abort=True, err=True
+            )
+        with _bar("rebuild") as told:
+            made = rebuild(env, layout, file_entries=queue_entries, slots=slots, index_entries=entries, progress=told)
+    out.print(f"{made.messages:,} messages in {made.queues} queues and {made.index_files} index files")
+    for damage in made.damage or []:
+        out.print(f"left out: the log from {damage.start:,} to {damage.end:,} holds no whole message")

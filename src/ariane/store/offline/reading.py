@@ -1,0 +1,121 @@
+"""Reading a store without changing it: the log unit by unit, also past damage, and the entries of queues."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ariane.env import Files
+from ariane.store.commitlog import LogSegment
+from ariane.store.layout import ENTRY, ENTRY_SIZE, Layout
+from ariane.store.load import log_names
+from ariane.store.queues import QueueTable
+from ariane.store.recovery import find_unit
+from ariane.store.scan import END_OF_FILE, Dispatched, kind_at, read_unit
+
+Progress = Callable[[int, int], None]  # done and total, in bytes
+PROGRESS_STEP = 1 << 20
+
+
+def no_progress(done: int, total: int) -> None:
+    """For those who do not watch."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A part of the log that is no whole message, with messages behind it."""
+
+    start: int
+    end: int
+
+
+class StoredLog:
+    """The files of a log, read only."""
+
+    def __init__(self, files: Files, layout: Layout) -> None:
+        self.layout = layout
+        names = log_names(files, layout.commitlog)
+        self.segments = [LogSegment(int(name), files.view(layout.commitlog / name)) for name in names]
+        self.file_size = max((len(segment.memory) for segment in self.segments), default=0)
+        self.table = QueueTable(layout, files, 1, 2)
+        self.end = self.min_offset
+
+    @property
+    def min_offset(self) -> int:
+        return self.segments[0].base if self.segments else 0
+
+    @property
+    def size(self) -> int:
+        return sum(len(segment.memory) for segment in self.segments)
+
+    def walk(self, progress: Progress = no_progress) -> Iterator[Dispatched | Damage]:
+        """All whole units in order, and the damaged parts between. Afterwards `end` is the end of the last unit."""
+        total, before, told = self.size, 0, 0
+        for segment in self.segments:
+            at = 0
+            while at >= 0:
+                found = read_unit(segment.memory, at, segment.base + at, True, self.table)
+                if found is not None:
+                    yield found
+                    at += found.size
+                    self.end = segment.base + at
+                else:
+                    damage, at = self._past_damage(segment, at)
+                    if damage is not None:
+                        yield damage
+                if before + at > told + PROGRESS_STEP:
+                    told = before + at
+                    progress(told, total)
+            before += len(segment.memory)
+        progress(total, total)
+
+    def _past_damage(self, segment: LogSegment, at: int) -> tuple[Damage | None, int]:
+        """What lies at a place where no unit is: damage if units follow, and where they do; else -1."""
+        if kind_at(segment.memory, at) == END_OF_FILE:
+            return None, -1
+        following = find_unit(segment, at, self.table)
+        if following >= 0:
+            return Damage(segment.base + at, segment.base + following), following
+        last = segment is self.segments[-1] or not self._has_units_behind(segment)
+        return (None if last else Damage(segment.base + at, segment.base + len(segment.memory))), -1
+
+    def _has_units_behind(self, segment: LogSegment) -> bool:
+        behind = self.segments[self.segments.index(segment) + 1 :]
+        return any(find_unit(other, 0, self.table) >= 0 for other in behind)
+
+    def unit_at(self, physical: int) -> Dispatched | None:
+        """The whole unit at a place; None when there is none."""
+        segment = self.segment_at(physical)
+        if segment is None:
+            return None
+        return read_unit(segment.memory, physical - segment.base, physical, False, self.table)
+
+    def segment_at(self, physical: int) -> LogSegment | None:
+        if not self.segments or physical < self.min_offset:
+            return None
+        number = (physical - self.min_offset) // self.file_size
+        return self.segments[number] if number < len(self.segments) else None
+
+    def bytes_of(self, message: Dispatched) -> memoryview:
+        """The unit of a message that was read here."""
+        segment = self.segment_at(message.physical_offset)
+        assert segment is not None
+        start = message.physical_offset - segment.base
+        return segment.memory[start : start + message.size]
+
+
+def stored_queues(files: Files, layout: Layout) -> Iterator[tuple[str, int, Path]]:
+    """Topic, number and folder of each queue."""
+    for topic in files.list(layout.consumequeue):
+        for number in sorted(filter(str.isdecimal, files.list(layout.consumequeue / topic)), key=int):
+            yield topic, int(number), layout.consumequeue / topic / number
+
+
+def stored_entries(files: Files, folder: Path) -> Iterator[tuple[int, int, int, int]]:
+    """Number, commitlog offset, size and tags code of each entry of a queue, up to the first that is empty."""
+    for name in log_names(files, folder):
+        memory = files.view(folder / name)
+        whole = memory[: len(memory) // ENTRY_SIZE * ENTRY_SIZE]
+        for number, (physical, size, code) in enumerate(ENTRY.iter_unpack(whole), int(name) // ENTRY_SIZE):
+            if size == 0:
+                return
+            yield number, physical, size, code

@@ -1,0 +1,151 @@
+"""Making queues and index anew from the log, which is not changed. The old ones go when the new ones are whole."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ariane.env import Env, Files
+from ariane.store.checkpoint import Checkpoint
+from ariane.store.dispatch import Dispatcher, default_delay_ms
+from ariane.store.index import Index
+from ariane.store.layout import Layout
+from ariane.store.load import consumequeue_file_entries
+from ariane.store.offline.reading import Damage, Progress, StoredLog, no_progress
+from ariane.store.queues import QueueTable, QueueWriter
+from ariane.store.scan import Dispatched
+
+_BATCH = 1024
+_OPEN_FILES = 256
+
+
+@dataclass
+class Rebuilt:
+    """What a rebuild has made, and the parts of the log it had to leave out."""
+
+    messages: int = 0
+    queues: int = 0
+    index_files: int = 0
+    damage: list[Damage] | None = None
+
+
+def rebuild(
+    env: Env,
+    layout: Layout,
+    *,
+    file_entries: int = 300_000,
+    slots: int = 5_000_000,
+    index_entries: int = 20_000_000,
+    delay_ms: Callable[[int], int] = default_delay_ms,
+    progress: Progress = no_progress,
+) -> Rebuilt:
+    """Rebuild consumequeue and index of a store. The caller holds its lock."""
+    files = env.files
+    new = _Beside(layout)
+    for folder in (new.consumequeue, new.index):
+        files.remove_folder(folder)
+        files.make_folder(folder)
+    entries = consumequeue_file_entries(files, layout, file_entries, [])
+    builder = _Builder(env, layout, new, entries, Index(new.index, files, env.clock, slots, index_entries), delay_ms)
+    result = builder.run(progress)
+    _swap(files, layout, new)
+    Checkpoint(builder.last_time, builder.last_time, builder.last_time).save(files, layout.checkpoint)
+    return result
+
+
+class _Beside(Layout):
+    """The same store, with queues and index in folders beside the real ones."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout.root, layout.commitlog)
+        self.consumequeue = layout.root / "consumequeue.new"
+        self.index = layout.root / "index.new"
+
+
+class _Builder:
+    def __init__(
+        self, env: Env, layout: Layout, new: Layout, entries: int, index: Index, delay_ms: Callable[[int], int]
+    ) -> None:
+        self.last_time = 0
+        self._stored = StoredLog(env.files, layout)
+        self._table = self._stored.table = QueueTable(new, env.files, entries, _OPEN_FILES)
+        self._writer = QueueWriter(env.files, layout.root, _OPEN_FILES)
+        self._index = index
+        self._dispatcher = Dispatcher(_NoLog(), self._table, index, delay_ms)
+
+    def run(self, progress: Progress) -> Rebuilt:
+        result = Rebuilt(damage=[])
+        assert result.damage is not None
+        batch: list[Dispatched] = []
+        for found in self._stored.walk(progress):
+            if isinstance(found, Damage):
+                result.damage.append(found)
+            elif found.queue is not self._table.nowhere:
+                batch.append(found)
+            if len(batch) >= _BATCH:
+                result.messages += self._put(batch)
+        result.messages += self._put(batch)
+        result.queues, result.index_files = len(self._table), len(self._index.files)
+        self._finish()
+        return result
+
+    def _put(self, batch: list[Dispatched]) -> int:
+        count = len(batch)
+        self._dispatcher.dispatch(batch)
+        self.last_time = max((message.store_time for message in batch), default=self.last_time)
+        batch.clear()
+        if self._table.memory() > 64 << 20:
+            self._write()
+        return count
+
+    def _write(self) -> None:
+        work = self._table.collect(1)
+        self._writer.write(work)
+        self._table.wrote(work, keep=0)
+
+    def _finish(self) -> None:
+        self._write()
+        self._writer.sync()
+        for file in self._index.files:
+            file.file.sync()
+        self._index.close()
+        self._writer.close()
+        self._table.reader.close()
+
+
+class _NoLog:
+    """A dispatcher that is handed its messages reads no log."""
+
+    min_offset = -1
+    end = 0
+    flushed = 0
+
+    def reserve(self, size: int) -> int:
+        raise OSError("a rebuild appends nothing")
+
+    def write(self, at: int, data: bytes) -> None:
+        raise OSError("a rebuild appends nothing")
+
+    def span(self, at: int) -> None:
+        return None
+
+    def view(self, at: int, size: int) -> None:
+        return None
+
+    def next_unit(self, at: int) -> int:
+        return -1
+
+    def roll(self, at: int) -> int:
+        return at
+
+
+def _swap(files: Files, layout: Layout, new: Layout) -> None:
+    """Put the new folders in the place of the old. After a crash in between, a start builds what is missing itself."""
+    pairs = ((layout.consumequeue, new.consumequeue), (layout.index, new.index))
+    for current, replacement in pairs:
+        old = current.with_name(current.name + ".old")
+        files.remove_folder(old)
+        if files.is_folder(current):
+            files.rename(current, old)
+        files.rename(replacement, current)
+    files.sync_folder(layout.root)
+    for current, _ in pairs:
+        files.remove_folder(current.with_name(current.name + ".old"))
