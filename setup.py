@@ -1,4 +1,4 @@
-"""The build: everything is in pyproject.toml but the modules of the hot path, which mypyc compiles from the same source.
+"""The build: all is in pyproject.toml but the modules of the hot path, which mypyc compiles from the same source.
 
 Without a C compiler, or with ARIANE_PURE=1, the plain modules are installed and do the same, slower.
 """
@@ -16,6 +16,37 @@ HOT = [
     "src/ariane/protocol/units.py",
     "src/ariane/protocol/command.py",
     "src/ariane/protocol/frame.py",
+    "src/ariane/protocol/batch.py",
+    "src/ariane/protocol/ids.py",
+    "src/ariane/remoting/connection.py",
+    "src/ariane/remoting/waiters.py",
+    "src/ariane/store/layout.py",
+    "src/ariane/store/commitlog.py",
+    "src/ariane/store/consumequeue.py",
+    "src/ariane/store/queues.py",
+    "src/ariane/store/openfiles.py",
+    "src/ariane/store/dispatch.py",
+    "src/ariane/store/indexfile.py",
+    "src/ariane/store/index.py",
+    "src/ariane/store/scan.py",
+    "src/ariane/store/unit_bytes.py",
+    "src/ariane/store/appender.py",
+    "src/ariane/store/pull.py",
+    "src/ariane/store/health.py",
+    "src/ariane/store/results.py",
+    "src/ariane/store/stats.py",
+    "src/ariane/store/store.py",
+    "src/ariane/broker/flow.py",
+    "src/ariane/broker/send_answer.py",
+    "src/ariane/broker/send_properties.py",
+    "src/ariane/broker/send_target.py",
+    "src/ariane/broker/longpoll.py",
+    "src/ariane/broker/offsets.py",
+    "src/ariane/broker/topics.py",
+    "src/ariane/broker/stats/counting.py",
+    "src/ariane/broker/handlers/put_status.py",
+    "src/ariane/broker/handlers/send.py",
+    "src/ariane/broker/handlers/pull.py",
 ]
 
 
