@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable
+from importlib import import_module
 from types import ModuleType
 
 from ariane.client.options import Compression
@@ -14,6 +15,7 @@ from ariane.protocol.units import (
     COMPRESSION_ZSTD,
 )
 
+STEP = 1 << 20
 LARGEST_BODY = 256 << 20  # of an unpacked message; a body that grows beyond is no message but an attack
 
 FLAGS = {
@@ -43,7 +45,7 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
         if kind == COMPRESSION_LZ4:
             return bytes(_lz4().decompress(body))
         if kind == COMPRESSION_ZSTD:
-            return bytes(_zstd().ZstdDecompressor().decompress(body, max_output_size=LARGEST_BODY))
+            return _unzstd(body)
     except (zlib.error, RuntimeError, ValueError) as error:
         raise ProtocolError(f"a body is not packed as its flag says: {error}") from None
     raise ProtocolError(f"a body is packed in a way nobody knows: {kind:#x}")
@@ -57,13 +59,26 @@ def _inflate(body: bytes) -> bytes:
     return plain
 
 
-def _lz4() -> ModuleType:
-    import lz4.frame  # type: ignore[import-not-found]
+def _unzstd(body: bytes) -> bytes:
+    """In steps: a frame does not always say how large it will be."""
+    zstd = _zstd()
+    parts: list[bytes] = []
+    size = 0
+    try:
+        with zstd.ZstdDecompressor().stream_reader(body) as reader:
+            while part := reader.read(STEP):
+                parts.append(part)
+                size += len(part)
+                if size > LARGEST_BODY:
+                    raise ProtocolError(f"a packed body is over {LARGEST_BODY} bytes")
+    except zstd.ZstdError as error:
+        raise ProtocolError(f"a body is not packed as its flag says: {error}") from None
+    return b"".join(parts)
 
-    return lz4.frame  # type: ignore[no-any-return]
+
+def _lz4() -> ModuleType:
+    return import_module("lz4.frame")
 
 
 def _zstd() -> ModuleType:
-    import zstandard  # type: ignore[import-not-found]
-
-    return zstandard  # type: ignore[no-any-return]
+    return import_module("zstandard")

@@ -31,6 +31,8 @@ class SendContext:
     broker_address: str
     mode: SendMode
     client_address: str
+    properties: dict[str, str]
+    """What travels with the message; a hook may add to it before it is sent."""
     result: SendResult | None = None
     error: Exception | None = None
     notes: dict[str, object] = field(default_factory=dict)

@@ -33,7 +33,8 @@ class Outgoing:
 
     message: Message
     body: bytes
-    properties: str
+    properties: dict[str, str]
+    """What travels with the message; hooks may add to it before it is sent."""
     sys_flag: int
     message_id: str
     message_ids: tuple[str, ...] = ()
@@ -51,7 +52,7 @@ class Outgoing:
             "f": str(self.sys_flag),
             "g": str(now_ms),
             "h": str(self.message.flag),
-            "i": self.properties,
+            "i": checked_properties(self.properties),
             "j": "0",
             "k": "false",
             "m": "true" if self.message_ids else "false",
@@ -84,7 +85,7 @@ class Packer:
         if properties.get(MESSAGE_TYPE) == REPLY:
             code = RequestCode.SEND_REPLY_MESSAGE_V2
         extra = _retry_fields(message.topic, properties)
-        return Outgoing(message, body, checked_properties(properties), sys_flag, message_id, (), code, extra)
+        return Outgoing(message, body, properties, sys_flag, message_id, (), code, extra)
 
     def pack_batches(self, messages: Sequence[Message]) -> Iterator[Outgoing]:
         """As few requests as the size limit allows, in order."""
@@ -108,7 +109,7 @@ class Packer:
 
 def _batch(first: Message, items: list[BatchItem], ids: list[str]) -> Outgoing:
     code = RequestCode.SEND_BATCH_MESSAGE
-    return Outgoing(first, encode_batch(items), "", 0, ",".join(ids), tuple(ids), code)
+    return Outgoing(first, encode_batch(items), {}, 0, ",".join(ids), tuple(ids), code)
 
 
 def checked_properties(properties: dict[str, str]) -> str:

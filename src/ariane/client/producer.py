@@ -15,6 +15,7 @@ from ariane.client.queue_choice import Selector, by_hash
 from ariane.client.request_reply import as_request, reply_to
 from ariane.client.results import SendResult
 from ariane.client.sending import Sender
+from ariane.client.telemetry import with_telemetry
 from ariane.client.trace import Tracer
 from ariane.env import Env
 from ariane.errors import ArianeError, ReplyTimeout, RequestTimeout, SendError
@@ -229,7 +230,7 @@ class Producer(Lifecycle):
     async def _open(self, instance: Instance) -> None:
         self._sender_or_none = Sender(instance, self._group, self._options)
         self._packer_or_none = Packer(self._options, instance.ids)
-        hooks = self._send_hooks
+        hooks = with_telemetry(self._send_hooks)
         if self._options.trace:
             self._tracer = await Tracer.start(instance, self._options, self._options.trace_topic)
             hooks = (*hooks, self._tracer)

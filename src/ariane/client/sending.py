@@ -160,7 +160,8 @@ class Sender:
         return context.result
 
     def _context(self, out: Outgoing, queue: MessageQueue, address: str, mode: SendMode) -> SendContext:
-        return SendContext(self._group, out.message, out.message_id, queue, address, mode, self._instance.address)
+        here = self._instance.address
+        return SendContext(self._group, out.message, out.message_id, queue, address, mode, here, out.properties)
 
     def _before(self, context: SendContext) -> None:
         for veto in self.vetoes:

@@ -19,6 +19,7 @@ from ariane.client.hooks import ConsumeHook
 from ariane.client.instance import Instance
 from ariane.client.lifecycle import Lifecycle
 from ariane.client.options import Expression, Model, PushKeywords, PushOptions, subscription
+from ariane.client.telemetry import consume_with_telemetry
 from ariane.client.trace import Tracer
 from ariane.env import Env
 from ariane.errors import ClientError
@@ -133,7 +134,7 @@ class PushConsumer(Lifecycle):
         if self._options.model is Model.CLUSTERING:
             own = retry_topic(self._group)
             self._subscriptions[own] = subscription(own, "*", self._env.clock.now_ms())
-        hooks = self._hooks
+        hooks = consume_with_telemetry(self._hooks)
         if self._options.trace:
             self._tracer = await Tracer.start(instance, self._options, self._options.trace_topic)
             hooks = (*hooks, self._tracer)
