@@ -91,6 +91,15 @@ async def test_statistics_of_a_topic(talk: Talk) -> None:
     assert (missing.code, missing.remark) == (ResponseCode.TOPIC_NOT_EXIST, "topic[nowhere] not exist")
 
 
+async def test_newer_tools_ask_for_one_topic(talk: Talk) -> None:
+    await create(talk, "orders", 4, 3)
+    answer = await talk.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "orders"})
+    config = TopicConfig.decode(answer.body)
+    assert (config.topic_name, config.read_queue_nums, config.write_queue_nums) == ("orders", 4, 3)
+    missing = await talk.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "nowhere"})
+    assert missing.code == ResponseCode.TOPIC_NOT_EXIST
+
+
 async def test_topics_and_groups_survive_a_restart(tmp_path: Path) -> None:
     async with Talk.to(small_broker(tmp_path)) as talk:
         await create(talk, "orders", 5, 4, 4)

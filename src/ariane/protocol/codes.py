@@ -105,6 +105,7 @@ class RequestCode(IntEnum):
     ADD_WRITE_PERM_OF_BROKER = 327
     GET_ALL_PRODUCER_INFO = 328
     DELETE_EXPIRED_COMMITLOG = 329
+    GET_TOPIC_CONFIG = 351  # not of 4.9: the tools of 5.x ask it before topicStatus and consumerProgress
 
 
 class ResponseCode(IntEnum):

@@ -43,16 +43,23 @@ class TopicsHandler:
     def all(self, _: Connection, request: Command) -> Command:
         return request.reply(body=self._broker.topics.table().encode())
 
+    def one(self, _: Connection, request: Command) -> Command:
+        return request.reply(body=self._known(request).encode())
+
     def stats(self, _: Connection, request: Command) -> Command:
         """Where each queue begins and ends, and when it was last written to."""
+        config = self._known(request)
+        topic, name = config.topic_name, self._broker.options.broker_name
+        queues = range(config.write_queue_nums)
+        table = TopicStatsTable({MessageQueue(topic, name, q): self._queue_stats(topic, q) for q in queues})
+        return request.reply(body=table.encode())
+
+    def _known(self, request: Command) -> TopicConfig:
         topic = GetTopicStatsInfoRequest.parse(request.fields).topic
         config = self._broker.topics.get(topic)
         if config is None:
             raise ResponseError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
-        name = self._broker.options.broker_name
-        queues = range(config.write_queue_nums)
-        table = TopicStatsTable({MessageQueue(topic, name, q): self._queue_stats(topic, q) for q in queues})
-        return request.reply(body=table.encode())
+        return config
 
     def _queue_stats(self, topic: str, queue_id: int) -> TopicOffset:
         store = self._broker.store
@@ -85,5 +92,6 @@ def handlers(broker: Broker) -> dict[int, Handler]:
     return {
         RequestCode.UPDATE_AND_CREATE_TOPIC: handler.create,
         RequestCode.GET_ALL_TOPIC_CONFIG: handler.all,
+        RequestCode.GET_TOPIC_CONFIG: handler.one,
         RequestCode.GET_TOPIC_STATS_INFO: handler.stats,
     }
