@@ -35,6 +35,8 @@ class ConsumeQueue:
         "min_offset",
         "next_offset",
         "queue_id",
+        "read_base",
+        "read_path",
         "reader",
         "tail",
         "tail_first",
@@ -53,6 +55,8 @@ class ConsumeQueue:
         self.file_bytes = file_entries * ENTRY_SIZE
         self.files: list[int] = []  # first entry of each file, rising
         self.reader = reader
+        self.read_base = -1
+        self.read_path = folder  # the file that was read last
         self.min_offset = 0
         self.max_offset = 0
         self.next_offset = 0  # what the next append gets; ahead of max_offset by what is not dispatched yet
@@ -119,7 +123,10 @@ class ConsumeQueue:
         count = min(count, self.file_entries - in_file, self.written - offset)
         if count <= 0 or not self.has_file(base):
             return b""
-        return self.reader.get(self.path(base), self.file_bytes).pread(in_file * ENTRY_SIZE, count * ENTRY_SIZE)
+        if base != self.read_base:  # a path is dear to make, and readers stay in one file for long
+            self.read_base = base
+            self.read_path = self.path(base)
+        return self.reader.get(self.read_path, self.file_bytes).pread(in_file * ENTRY_SIZE, count * ENTRY_SIZE)
 
     def has_file(self, base: int) -> bool:
         """Whether the file that begins with entry `base` is there."""

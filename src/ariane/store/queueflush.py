@@ -54,8 +54,9 @@ class QueueFlusher:
 
     def tick(self) -> None:
         """Once per interval: write the queues that have enough, and all of them when it is time."""
-        thorough = self._clock.monotonic() - self._last_thorough
-        if thorough >= self._options.flush_consumequeue_thorough_interval.total_seconds():
+        elapsed = self._clock.monotonic() - self._last_thorough
+        due = elapsed >= self._options.flush_consumequeue_thorough_interval.total_seconds()
+        if due and (self._table.dirty or self.plan() != self.checkpoint):
             self.flush(thorough=True)
         elif self._table.dirty or self._table.reader.doomed:
             self.flush(thorough=False)
@@ -64,13 +65,15 @@ class QueueFlusher:
         """Write entries; with `thorough` all of them, and make them, the index and a new checkpoint durable."""
         if self._busy:
             return
-        crowded = self._table.memory() > self._options.consumequeue_memory
+        memory = self._options.consumequeue_memory
+        crowded = self._table.memory() > memory
+        keep = 0 if crowded else min(keep, memory // ENTRY_SIZE // max(len(self._table), 1))
         least = 1 if thorough or crowded else self._options.flush_consumequeue_least_pages * _PAGE // ENTRY_SIZE
         round_ = QueueRound(self, self._table.collect(max(least, 1)), thorough)
         if thorough:
             self._last_thorough = self._clock.monotonic()
         self._busy = True
-        self._worker.submit(round_.run, lambda error: self._ended(round_, 0 if crowded else keep, error))
+        self._worker.submit(round_.run, lambda error: self._ended(round_, keep, error))
 
     def _ended(self, round_: "QueueRound", keep: int, error: BaseException | None) -> None:
         self._busy = False
