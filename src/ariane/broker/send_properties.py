@@ -31,7 +31,7 @@ def _rewritten(text: str, cluster: str) -> bytes:
     properties = decode_properties(text)
     properties.pop(WAIT, None)
     properties[CLUSTER] = cluster
-    return encode_properties(properties)[:-1].encode()
+    return encode_properties(properties).encode()
 
 
 def waits_for_store(text: str) -> bool:

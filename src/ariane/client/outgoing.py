@@ -115,7 +115,7 @@ def _batch(first: Message, items: list[BatchItem], ids: list[str]) -> Outgoing:
 def checked_properties(properties: dict[str, str]) -> str:
     """The property string; InvalidMessage when it does not fit the store."""
     text = encode_properties(properties)
-    if text.count(NAME_VALUE) != len(properties) or text.count(PROPERTY) != len(properties):
+    if text.count(NAME_VALUE) != len(properties) or text.count(PROPERTY) != max(len(properties) - 1, 0):
         raise InvalidMessage("the characters U+0001 and U+0002 part properties and cannot be in one")
     if len(text) > MAX_PROPERTIES // 4 and len(text.encode()) > MAX_PROPERTIES:
         raise InvalidMessage(f"keys, tags and properties have over {MAX_PROPERTIES} bytes together")

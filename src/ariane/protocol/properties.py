@@ -1,12 +1,12 @@
-"""The property string of a message: `name SOH value STX name SOH value STX`."""
+"""The property string of a message: `name SOH value STX name SOH value`."""
 
 NAME_VALUE = "\x01"
 PROPERTY = "\x02"
 
 
 def encode_properties(properties: dict[str, str]) -> str:
-    """Join properties into the form that travels and is stored; Java ends each pair with a separator, and so do we."""
-    return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
+    """Join properties into the form that travels and is stored; as 4.9.7 writes it, nothing stands behind the last."""
+    return "\x02".join([f"{name}\x01{value}" for name, value in properties.items()])
 
 
 def decode_properties(text: str) -> dict[str, str]:

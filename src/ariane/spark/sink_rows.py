@@ -17,9 +17,10 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ariane.client.outgoing import checked_properties
 from ariane.errors import ConfigError, InvalidMessage
 from ariane.message import DELAY, KEYS, TAGS, UNIQUE_KEY, is_valid_name
-from ariane.protocol.properties import NAME_VALUE, PROPERTY, decode_properties, encode_properties
+from ariane.protocol.properties import decode_properties
 
 DELIVER_TIME: Final = "TIMER_DELIVER_MS"  # property of brokers that know timers
 
@@ -63,14 +64,6 @@ class Row:
     hash_key: str | int | None
     unique_key: str
     is_delayed: bool
-
-
-def encode_row_properties(properties: dict[str, str]) -> bytes:
-    """The property string; InvalidMessage when a separator is in a name or value."""
-    text = encode_properties(properties)
-    if text.count(NAME_VALUE) != len(properties) or text.count(PROPERTY) != len(properties):
-        raise InvalidMessage("the characters U+0001 and U+0002 part properties and cannot be in one")
-    return text.encode()
 
 
 class RowKeys:
@@ -131,4 +124,4 @@ def _row(
         if value is not None:
             properties[name] = str(value)
     is_delayed = DELAY in properties or DELIVER_TIME in properties
-    return Row(topic, body, encode_row_properties(properties), hash_key, more[UNIQUE_KEY], is_delayed)
+    return Row(topic, body, checked_properties(properties).encode(), hash_key, more[UNIQUE_KEY], is_delayed)
