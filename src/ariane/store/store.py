@@ -4,12 +4,10 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Iterator
 
 from ariane.env import Env, LockHeld
-from ariane.errors import ProtocolError
 from ariane.message import HALF_OP_TOPIC, SCHEDULE_TOPIC
-from ariane.protocol.units import Unit, decode_unit
+from ariane.protocol.units import Unit
 from ariane.store.allocate import Allocator
 from ariane.store.appender import Appender
 from ariane.store.commitlog import BLANK_LENGTH, CommitLog
@@ -18,35 +16,29 @@ from ariane.store.flush import FlushDone, Flusher
 from ariane.store.health import Health
 from ariane.store.index import Index
 from ariane.store.indexload import index_shape, load_index
-from ariane.store.layout import BLANK_SIZE, ENTRY, Layout
+from ariane.store.layout import Layout
 from ariane.store.load import commitlog_file_size, consumequeue_file_entries, load_log, load_queues
 from ariane.store.options import StoreOptions
 from ariane.store.pull import Puller
 from ariane.store.queueflush import QueueFlusher
 from ariane.store.queues import QueueTable, QueueWriter
+from ariane.store.reader import StoreReader
 from ariane.store.recovery import Recovery
 from ariane.store.results import (
-    GetResult,
-    GetStatus,
-    MessageFilter,
     PutResult,
-    QueryResult,
     RecoveryReport,
     StoreLocked,
 )
 from ariane.store.retention import MANUAL_PASSES, Retention
 from ariane.store.stats import StoreStats
-from ariane.store.timesearch import entry_time, offset_by_time
 from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")
 
-_NO_BYTE_LIMIT = 1 << 62
-_CLOCK_STEP_MS = 1000
 _NEVER_UNUSED = frozenset((SCHEDULE_TOPIC, HALF_OP_TOPIC))
 
 
-class MessageStore:
+class MessageStore(StoreReader):
     """A store folder in use. `open` (blocking), `start`, then everything from the event loop's thread, then `close`.
 
     Without `start` nothing happens in the background: flushing and dispatching are done when asked for.
@@ -287,101 +279,6 @@ class MessageStore:
     def add_dispatch_listener(self, listener: DispatchListener) -> None:
         """Have `listener` called with the messages that have just reached their queues."""
         self.dispatcher.listeners.append(listener)
-
-    # -- out ------------------------------------------------------------------------------------------------------
-
-    def get(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_count: int,
-        filter: MessageFilter | None = None,
-        *,
-        max_bytes: int | None = None,
-    ) -> GetResult:
-        """Messages of a queue from `offset` on."""
-        limit = _NO_BYTE_LIMIT if max_bytes is None else max_bytes
-        result = self.puller.get(self.table.get(topic, queue_id), offset, max_count, filter, limit)
-        if result.status is GetStatus.FOUND:
-            self.stats.get_found += 1
-            self.stats.transferred += result.count
-        else:
-            self.stats.get_missed += 1
-        return result
-
-    def min_offset(self, topic: str, queue_id: int) -> int:
-        """The first offset of a queue; 0 when there is no such queue."""
-        queue = self.table.get(topic, queue_id)
-        return 0 if queue is None else queue.min_offset
-
-    def max_offset(self, topic: str, queue_id: int) -> int:
-        """The offset behind the last message of a queue; 0 when there is no such queue."""
-        queue = self.table.get(topic, queue_id)
-        return 0 if queue is None else queue.max_offset
-
-    def offset_by_time(self, topic: str, queue_id: int, ms: int) -> int:
-        """The offset of the message stored at, or nearest to, a time."""
-        queue = self.table.get(topic, queue_id)
-        return 0 if queue is None else offset_by_time(self.log, queue, ms)
-
-    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """When the message at a queue offset was stored; -1 when there is none."""
-        queue = self.table.get(topic, queue_id)
-        return -1 if queue is None else entry_time(self.log, queue, offset)
-
-    def earliest_time(self, topic: str, queue_id: int) -> int:
-        """When the first message of a queue was stored; -1 when there is none."""
-        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
-
-    def physical_offset(self, topic: str, queue_id: int, offset: int) -> int:
-        """Where in the log the message at a queue offset lies; 0 when there is none."""
-        queue = self.table.get(topic, queue_id)
-        entry = None if queue is None else queue.entry(offset)
-        return 0 if entry is None else entry[0]
-
-    def queue_entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[int, int, int]]:
-        """Entries of a queue: log offset, size, tags code."""
-        queue = self.table.get(topic, queue_id)
-        if queue is None or not queue.min_offset <= offset < queue.max_offset:
-            return []
-        return [entry for entry in ENTRY.iter_unpack(queue.entries(offset, count)) if entry[1] != BLANK_SIZE]
-
-    def slice_at(self, physical_offset: int, size: int | None = None) -> memoryview | None:
-        """The bytes of the message at a log offset, without a copy; None when no message begins there."""
-        if size is None:
-            head = self.log.view(physical_offset, 4)
-            size = 0 if head is None else int.from_bytes(head, "big", signed=True)
-        return self.log.view(physical_offset, size)
-
-    def unit_at(self, physical_offset: int, size: int | None = None) -> Unit | None:
-        """The message at a log offset; None when no message begins there."""
-        found = self.slice_at(physical_offset, size)
-        if found is None:
-            return None
-        try:
-            unit = decode_unit(found)
-        except ProtocolError:
-            return None
-        return unit if unit.physical_offset == physical_offset else None
-
-    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
-        """Messages with a key stored between two times, newest first. Hashes may collide: the caller checks the key."""
-        result = QueryResult()
-        if self.index is None:
-            return result
-        result.last_update_time, result.last_update_offset = self.index.end_time, self.index.end_offset
-        most = min(max_count, self.options.max_query_count)
-        for offset in self.index.offsets(topic, key, most, begin_ms, end_ms):
-            found = self.slice_at(offset)
-            if found is not None:
-                result.slices.append(found)
-        return result
-
-    def queues(self) -> Iterator[tuple[str, int]]:
-        """All queues: topic and number."""
-        for queue in self.table:
-            yield queue.topic, queue.queue_id
 
     # -- upkeep ---------------------------------------------------------------------------------------------------
 
