@@ -5,7 +5,7 @@ A one-way message is never refused: nobody would hear of it. Its sender is slowe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ariane.errors import ResponseError
 from ariane.protocol.codes import ResponseCode
@@ -14,7 +14,7 @@ from ariane.remoting import Connection
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
-_QUICK = 0.001
+_QUICK: Final = 0.001
 
 
 class FlowControl:

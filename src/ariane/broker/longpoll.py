@@ -1,6 +1,7 @@
 """Pulls that found nothing wait here until a message comes or their time is up."""
 
 from collections.abc import Callable
+from typing import Final
 
 from ariane.broker.periodic import Periodic
 from ariane.env import Clock
@@ -9,8 +10,8 @@ from ariane.remoting import Connection
 from ariane.store import Dispatched, MessageStore
 from ariane.store.results import MessageFilter
 
-TICK = 1.0  # seconds between looks at the clock
-LOOK = 5  # ticks between looks at the queues: those who skip messages that they do not want move on
+TICK: Final = 1.0  # seconds between looks at the clock
+LOOK: Final = 5  # ticks between looks at the queues: those who skip messages that they do not want move on
 
 
 class Parked:

@@ -6,12 +6,13 @@ the client that reads the queue now and went back by itself. A late commit of a 
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from ariane.protocol.bodies import ConsumerOffsetTable
 
 log = logging.getLogger("ariane.broker")
 
-SEPARATOR = "@"
+SEPARATOR: Final = "@"
 
 
 def offset_key(topic: str, group: str) -> str:

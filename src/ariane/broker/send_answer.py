@@ -1,11 +1,13 @@
 """The answer to a send, which for one broker is always the same text around four values."""
 
+from typing import Final
+
 from ariane.message import MSG_REGION, TRACE_ON
 from ariane.protocol.command import JSON, RESPONSE, Command, encode_header
 from ariane.protocol.frame import framed
 
-_MARKS = ("111111111", "222222222", "333333333", "444444444")  # stand where the values will
-_OPAQUE = int(_MARKS[0])
+_MARKS: Final = ("111111111", "222222222", "333333333", "444444444")  # stand where the values will
+_OPAQUE: Final = int(_MARKS[0])
 
 
 class SendAnswer:

@@ -1,10 +1,12 @@
 """The properties of a message on its way into the store, as text: most messages need no decoding."""
 
+from typing import Final
+
 from ariane.message import CLUSTER, DELAY, TRANSACTION_PREPARED, WAIT
 from ariane.protocol.properties import decode_properties, encode_properties
 
-_WAIT_TRUE = "WAIT\x01true\x02"
-_LAST_WAIT_TRUE = "\x02WAIT\x01true"
+_WAIT_TRUE: Final = "WAIT\x01true\x02"
+_LAST_WAIT_TRUE: Final = "\x02WAIT\x01true"
 
 
 def stored_properties(text: str, cluster: str) -> bytes:

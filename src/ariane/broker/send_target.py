@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ariane.broker.handlers.put_status import failure
 from ariane.broker.names import check_may_send, check_topic
@@ -18,10 +18,10 @@ from ariane.store import PutStatus
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
-FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."  # what clients print behind such errors
+FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."  # what clients print behind such errors
 
-_UNIT = 1  # bits of a topic's sys flag
-_UNIT_SUB = 2
+_UNIT: Final = 1  # bits of a topic's sys flag
+_UNIT_SUB: Final = 2
 
 
 class SendTarget:

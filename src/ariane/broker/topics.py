@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from ariane import message
 from ariane.broker.config import BrokerOptions
@@ -13,9 +14,9 @@ from ariane.protocol.bodies.topics import INHERIT, READ, WRITE
 
 log = logging.getLogger("ariane.broker")
 
-_DEFAULT_QUEUES = 16
-_SCHEDULE_QUEUES = 18
-_BENCHMARK_QUEUES = 1024
+_DEFAULT_QUEUES: Final = 16
+_SCHEDULE_QUEUES: Final = 18
+_BENCHMARK_QUEUES: Final = 1024
 
 
 class TopicTable:

@@ -5,13 +5,13 @@ total i32 | magic i32 (unused) | crc i32 (unused) | flag i32 | body (i32 length)
 
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ariane.errors import ProtocolError
 
-_HEAD = Struct(">iiiii")  # total, magic, crc, flag, length of the body
-_I16 = Struct(">h")
-_FIXED = _HEAD.size + _I16.size
+_HEAD: Final = Struct(">iiiii")  # total, magic, crc, flag, length of the body
+_I16: Final = Struct(">h")
+_FIXED: Final = _HEAD.size + _I16.size
 
 
 class BatchItem(NamedTuple):

@@ -22,9 +22,9 @@ BINARY: Final = 1
 RESPONSE: Final = 1  # bits of `flag`
 ONEWAY: Final = 2
 
-_BINARY_HEAD = Struct(">hBhiii")  # code, language, version, opaque, flag, length of the remark
-_I16 = Struct(">h")
-_I32 = Struct(">i")
+_BINARY_HEAD: Final = Struct(">hBhiii")  # code, language, version, opaque, flag, length of the remark
+_I16: Final = Struct(">h")
+_I32: Final = Struct(">i")
 
 _H = TypeVar("_H", bound=Header)
 
@@ -116,8 +116,8 @@ class Command:
         return f"<{kind} {self.code} #{self.opaque} {self.fields} +{len(self.body)} B {self.remark or ''}>"
 
 
-_decode_json = msgspec.json.Decoder(JsonHeader).decode
-_encode_json = msgspec.json.Encoder().encode
+_decode_json: Final = msgspec.json.Decoder(JsonHeader).decode
+_encode_json: Final = msgspec.json.Encoder().encode
 
 
 def decode_header(serialization: int, header: bytes) -> Command:

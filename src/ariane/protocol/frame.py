@@ -11,7 +11,7 @@ from ariane.errors import ProtocolError
 from ariane.protocol.command import Command, decode_header, encode_header
 
 MAX_FRAME: Final = 16 * 1024 * 1024
-_HEAD = Struct(">iI")  # length, serialisation << 24 | header length
+_HEAD: Final = Struct(">iI")  # length, serialisation << 24 | header length
 
 
 class FrameDecoder:

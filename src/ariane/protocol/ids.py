@@ -6,12 +6,13 @@ The unique id names a message: host, process, class loader, time and counter. Th
 
 from ipaddress import ip_address
 from struct import Struct
+from typing import Final
 
 from ariane.errors import ProtocolError
 
-_PORT = Struct(">i")
-_OFFSET = Struct(">q")
-_UNIQUE_TAIL = Struct(">HIIH")  # process id, class loader hash, milliseconds of the month, counter
+_PORT: Final = Struct(">i")
+_OFFSET: Final = Struct(">q")
+_UNIQUE_TAIL: Final = Struct(">HIIH")  # process id, class loader hash, milliseconds of the month, counter
 
 
 def pack_host(address: str, port: int) -> bytes:

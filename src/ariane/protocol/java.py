@@ -1,11 +1,12 @@
 """Java's arithmetic where it is part of a format: string hashes and signed 32-bit numbers."""
 
 from operator import mul
+from typing import Final
 
 from ariane.protocol.native import i64
 
-_MASK = 0xFFFFFFFF
-_LONGEST = 512
+_MASK: Final = 0xFFFFFFFF
+_LONGEST: Final = 512
 _POWERS: list[int] = [pow(31, n, 1 << 32) for n in range(_LONGEST - 1, -1, -1)]  # falling, so that a tail fits any text
 
 
@@ -46,6 +47,6 @@ def rolled(value: int, ascii_text: bytes) -> int:
     2598919
     """
     hashed: i64 = value & _MASK
-    for byte in ascii_text:
-        hashed = hashed * 31 + byte & _MASK
+    for at in range(len(ascii_text)):
+        hashed = hashed * 31 + ascii_text[at] & _MASK
     return hashed

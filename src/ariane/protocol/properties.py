@@ -1,7 +1,9 @@
 """The property string of a message: `name SOH value STX name SOH value`."""
 
-NAME_VALUE = "\x01"
-PROPERTY = "\x02"
+from typing import Final
+
+NAME_VALUE: Final = "\x01"
+PROPERTY: Final = "\x02"
 
 
 def encode_properties(properties: dict[str, str]) -> str:

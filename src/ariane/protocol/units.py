@@ -30,12 +30,12 @@ COMPRESSION_LZ4: Final = 0x100
 COMPRESSION_ZSTD: Final = 0x200
 COMPRESSION_ZLIB: Final = 0x300
 
-BLANK = Struct(">iI")  # size to the end of the file, BLANK_MAGIC
-UNIT_V4 = Struct(">iIIiiqqiq8sq8siqi")  # the fixed part when both hosts are IPv4, up to the length of the body
-_UNIT_START = Struct(">iIIiiqqiq")  # the fixed part before the born host
-_UNIT_END = Struct(">iqi")  # reconsume times, prepared offset, body length
-_I64 = Struct(">q")
-_I16 = Struct(">h")
+BLANK: Final = Struct(">iI")  # size to the end of the file, BLANK_MAGIC
+UNIT_V4: Final = Struct(">iIIiiqqiq8sq8siqi")  # the fixed part when both hosts are IPv4, up to the length of the body
+_UNIT_START: Final = Struct(">iIIiiqqiq")  # the fixed part before the born host
+_UNIT_END: Final = Struct(">iqi")  # reconsume times, prepared offset, body length
+_I64: Final = Struct(">q")
+_I16: Final = Struct(">h")
 _V4_SIZE: Final = UNIT_V4.size
 MIN_UNIT: Final = _V4_SIZE + 1 + 2
 

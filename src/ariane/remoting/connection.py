@@ -6,7 +6,7 @@ The way of a read: bytes, whole commands, their handlers one after the other, th
 import asyncio
 from collections import deque
 from collections.abc import Awaitable
-from typing import Any
+from typing import Any, Final
 
 from ariane.errors import ArianeError, ProtocolError, RequestTimeout, ResponseError, SendFailed
 from ariane.protocol.codes import ResponseCode
@@ -18,8 +18,8 @@ from ariane.remoting.endpoint import Endpoint, log
 from ariane.remoting.tls import TlsLayer, TlsServer, is_client_hello
 from ariane.remoting.waiters import Waiters
 
-JOIN_BELOW = 1 << 16  # up to here one joined write is quicker than a vector of buffers
-MAX_RUNNING = 8192  # requests of one connection that may run at the same time
+JOIN_BELOW: Final = 1 << 16  # up to here one joined write is quicker than a vector of buffers
+MAX_RUNNING: Final = 8192  # requests of one connection that may run at the same time
 
 
 class Connection:

@@ -1,12 +1,13 @@
 """Requests that wait for their answers, each with a deadline."""
 
 import asyncio
+from typing import Final
 
 from ariane.env import Clock
 from ariane.errors import RequestTimeout, SendFailed
 from ariane.protocol.command import Command
 
-GRAIN = 0.01  # seconds between two looks at the deadlines, at least
+GRAIN: Final = 0.01  # seconds between two looks at the deadlines, at least
 
 
 class Waiters:

@@ -14,7 +14,7 @@ from ariane.store.allocate import Allocator
 from ariane.store.layout import file_name
 
 BLANK_LENGTH: Final = 8
-_SIZE_MAGIC = Struct(">iI")
+_SIZE_MAGIC: Final = Struct(">iI")
 
 
 class LogSegment:

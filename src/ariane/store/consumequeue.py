@@ -7,6 +7,7 @@ event loop changes a queue. Files are never mapped: tens of thousands of queues 
 import logging
 from bisect import bisect_left
 from pathlib import Path
+from typing import Final
 
 from ariane.env import Files
 from ariane.store.layout import BLANK_ENTRY, BLANK_SIZE, ENTRY, ENTRY_SIZE, file_name
@@ -14,8 +15,10 @@ from ariane.store.openfiles import OpenFiles
 
 log = logging.getLogger("ariane.store")
 
-_MAX_GAP = 1 << 20
-KEEP = 1024  # entries kept in memory behind what is written, so that a consumer near the end needs no system call
+_MAX_GAP: Final = 1 << 20
+KEEP: Final = (
+    1024  # entries kept in memory behind what is written, so that a consumer near the end needs no system call
+)
 
 
 class ConsumeQueue:

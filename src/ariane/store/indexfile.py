@@ -15,9 +15,9 @@ from typing import Final
 
 from ariane.env import Files, MappedFile
 
-HEADER = Struct(">qqqqii")
-INDEX_ENTRY = Struct(">iqii")
-SLOT = Struct(">i")
+HEADER: Final = Struct(">qqqqii")
+INDEX_ENTRY: Final = Struct(">iqii")
+SLOT: Final = Struct(">i")
 HEADER_SIZE: Final = 40
 SLOT_SIZE: Final = 4
 INDEX_ENTRY_SIZE: Final = 20

@@ -7,7 +7,7 @@ from typing import Final
 NAME_DIGITS: Final = 20
 
 # One consumequeue entry: commitlog offset, size, tags code.
-ENTRY = Struct(">qiq")
+ENTRY: Final = Struct(">qiq")
 ENTRY_SIZE: Final = 20
 BLANK_SIZE: Final = 0x7FFFFFFF  # the size of an entry that only fills the file up to the first real one
 BLANK_ENTRY: Final = ENTRY.pack(0, BLANK_SIZE, 0)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from ariane.env import Files
 from ariane.message import is_valid_name
@@ -13,7 +14,7 @@ from ariane.store.openfiles import OpenFiles
 
 log = logging.getLogger("ariane.store")
 
-SYNC_ALL_FROM = 64  # with this many files to sync, one sync of the whole file system costs less
+SYNC_ALL_FROM: Final = 64  # with this many files to sync, one sync of the whole file system costs less
 
 
 class QueueTable:

@@ -1,6 +1,7 @@
 """What can be read from a store: messages by queue, by place and by key, and the borders of queues."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from ariane.errors import ProtocolError
 from ariane.protocol.units import Unit, decode_unit
@@ -14,7 +15,7 @@ from ariane.store.results import GetResult, GetStatus, MessageFilter, QueryResul
 from ariane.store.stats import StoreStats
 from ariane.store.timesearch import entry_time, offset_by_time
 
-_NO_BYTE_LIMIT = 1 << 62
+_NO_BYTE_LIMIT: Final = 1 << 62
 
 
 class StoreReader:

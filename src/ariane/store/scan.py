@@ -9,17 +9,17 @@ from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.queues import QueueTable
 
 # total, magic, body crc, queue id, (flag,) queue offset, physical offset, sys flag (, born time)
-_HEAD = Struct(">iIIi4xqqi8x")
+_HEAD: Final = Struct(">iIIi4xqqi8x")
 # the same and store time, body length, when both hosts are IPv4
-_HEAD_V4 = Struct(">iIIi4xqqi8x8xq8x4x8xi")
+_HEAD_V4: Final = Struct(">iIIi4xqqi8x8xq8x4x8xi")
 _HEAD_LENGTH: Final = 48
 _V4_LENGTH: Final = 88
 _V6_FLAGS: Final = BORN_HOST_V6 | STORE_HOST_V6
 _MAX_QUEUE_OFFSET: Final = 1 << 48  # more than any queue ever has, and its place in bytes still fits into 64 bits
-_I64 = Struct(">q")
-_I32 = Struct(">i")
-_I16 = Struct(">h")
-_SIZE_MAGIC = Struct(">iI")
+_I64: Final = Struct(">q")
+_I32: Final = Struct(">i")
+_I16: Final = Struct(">h")
+_SIZE_MAGIC: Final = Struct(">iI")
 _SECTOR: Final = 512  # what a disk writes as a whole
 
 UNIT: Final = 1

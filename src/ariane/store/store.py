@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import socket
+from typing import Final
 
 from ariane.env import Env, LockHeld
 from ariane.message import HALF_OP_TOPIC, SCHEDULE_TOPIC
@@ -35,7 +36,7 @@ from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")
 
-_NEVER_UNUSED = frozenset((SCHEDULE_TOPIC, HALF_OP_TOPIC))
+_NEVER_UNUSED: Final = frozenset((SCHEDULE_TOPIC, HALF_OP_TOPIC))
 
 
 class MessageStore(StoreReader):
@@ -94,7 +95,7 @@ class MessageStore(StoreReader):
         self._writer = QueueWriter(files, self.layout.root, o.open_consumequeue_files)
         self.index = self._open_index(report) if o.index_enabled else None
         self.dispatcher = Dispatcher(self.log, self.table, self.index, o.delay_ms or default_delay_ms)
-        self.stats = StoreStats(clock)
+        self.stats = StoreStats()
         self._appender = Appender(self.log, self.table, self.dispatcher, clock, self.health, self.stats, o)
         self._appender.largest_unit = file_size - BLANK_LENGTH
         self.puller = Puller(self.log, o)
@@ -213,13 +214,12 @@ class MessageStore(StoreReader):
                 self.dispatch_now()
 
     def tick(self) -> None:
-        """What is to be done about once a second: write queue entries, try again what failed, take a sample."""
+        """What is to be done about once a second: write queue entries, and try again what failed."""
         if self.dispatch_behind:
             self.dispatch_now()
         if "room" in self.health.reasons:
             self._try_room()
         self._queue_flusher.tick()
-        self.stats.sample()
 
     def _try_room(self) -> None:
         try:
@@ -333,9 +333,9 @@ class MessageStore(StoreReader):
         return self.health.writable
 
     def runtime_info(self) -> dict[str, str]:
-        """The store's part of GET_BROKER_RUNTIME_INFO."""
+        """What the store alone knows of GET_BROKER_RUNTIME_INFO: disks and borders."""
         log_ratio, queue_ratio = self.retention.disk_ratios()
-        return self.stats.info() | {
+        return {
             f"commitLogDiskRatio_{self.layout.commitlog}": str(log_ratio),
             "commitLogDiskRatio": str(log_ratio),
             "consumeQueueDiskRatio": str(queue_ratio),

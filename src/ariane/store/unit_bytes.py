@@ -16,7 +16,7 @@ from ariane.protocol.units import BORN_HOST_V6, MAGIC, STORE_HOST_V6, UNIT_V4, U
 _NOT_V6: Final = ~(BORN_HOST_V6 | STORE_HOST_V6)
 _SIGNED_MAGIC: Final = MAGIC - (1 << 32)
 _FIXED: Final = 88 + 2  # all but body, topic and properties
-_I16 = Struct(">h")
+_I16: Final = Struct(">h")
 
 
 def unit_bytes(unit: Unit, topic_field: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ariane.broker.longpoll import Parked
 from ariane.broker.offset_moved import offset_moved_event
@@ -22,13 +22,13 @@ from ariane.store.results import MessageFilter
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
-COMMIT = 1  # bits of a pull's sys flag
-SUSPEND = 2
-SUBSCRIPTION = 4
-CLASS_FILTER = 8
+COMMIT: Final = 1  # bits of a pull's sys flag
+SUSPEND: Final = 2
+SUBSCRIPTION: Final = 4
+CLASS_FILTER: Final = 8
 
-_MASTER = 0
-_CODES = {
+_MASTER: Final = 0
+_CODES: Final = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,

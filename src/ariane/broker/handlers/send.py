@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
 _OK: Final = PutStatus.OK
+_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _TRANSACTION: Final = TRANSACTION_ROLLBACK  # both bits
-_VERSION_3_4_9 = 121  # clients before it do not say how often a message may be retried
+_VERSION_3_4_9: Final = 121  # clients before it do not say how often a message may be retried
 
 
 class SendHandler:
@@ -75,7 +76,7 @@ class SendHandler:
             queue_id = self._any_queue(target)
         elif queue_id >= target.queue_limit:
             raise _illegal_queue(header, target, connection)
-        if header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
+        if header.batch or request.code == _BATCH:
             return self._send_batch(connection, request, header, target, queue_id, began)
         text = header.properties or ""
         unit = Unit(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from ariane.broker.stats.counter import DAY, HOUR, MINUTE, Counter, Samples
 from ariane.broker.stats.names import GROUP_PART, TOPIC_PART, StatsName, has_part
 from ariane.protocol.bodies.stats import BrokerStatsData
 
-DETAILED = frozenset(
+DETAILED: Final = frozenset(
     {StatsName.QUEUE_PUT_NUMS, StatsName.QUEUE_PUT_SIZE, StatsName.QUEUE_GET_NUMS, StatsName.QUEUE_GET_SIZE}
 )
 
