@@ -1,16 +1,17 @@
-"""A streaming job in a process of its own, to be killed: a topic to Parquet, or to another topic exactly once.
+"""Two streaming queries in a process of their own, to be killed: a topic to Parquet, and one to another exactly once.
 
-python -m tests.spark.job FOLDER MODE NAME_SERVER TOPIC [TARGET]
+python -m tests.spark.job FOLDER NAME_SERVER TABLE_TOPIC FROM_TOPIC TO_TOPIC
 """
 
 import sys
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from tests.spark.conftest import QUICK_JVM
 
 
-def main(folder: str, mode: str, name_server: str, topic: str, target: str = "") -> None:
+def session(folder: str) -> SparkSession:
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -21,18 +22,26 @@ def main(folder: str, mode: str, name_server: str, topic: str, target: str = "")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("OFF")
-    reader = spark.readStream.format("rocketmq").option("nameServer", name_server).option("topic", topic)
-    per_batch = 40_000 if mode == "parquet" else 500
-    reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", per_batch)
-    if mode == "parquet":
-        rows = reader.schema("keys string, queueId int, queueOffset bigint").load()
-        writer = rows.writeStream.format("parquet").option("path", f"{folder}/table")
-    else:
-        rows = reader.schema("body binary").load()
-        writer = rows.writeStream.format("rocketmq").option("nameServer", name_server).option("topic", target)
-        writer = writer.option("delivery", "exactly-once")
-    query = writer.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True).start()
-    query.awaitTermination()
+    return spark
+
+
+def reader(spark: SparkSession, name_server: str, topic: str, per_batch: int) -> Any:
+    source = spark.readStream.format("rocketmq").option("nameServer", name_server).option("topic", topic)
+    return source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", per_batch)
+
+
+def main(folder: str, name_server: str, table_topic: str, from_topic: str, to_topic: str) -> None:
+    spark = session(folder)
+    rows = reader(spark, name_server, table_topic, 40_000).schema("keys string, queueId int, queueOffset bigint").load()
+    table = rows.writeStream.format("parquet").option("path", f"{folder}/table")
+    copy = reader(spark, name_server, from_topic, 500).schema("body binary").load().writeStream.format("rocketmq")
+    copy = copy.option("nameServer", name_server).option("topic", to_topic).option("delivery", "exactly-once")
+    queries = [
+        writer.option("checkpointLocation", f"{folder}/{name}").trigger(availableNow=True).start()
+        for name, writer in (("table-checkpoint", table), ("copy-checkpoint", copy))
+    ]
+    for query in queries:
+        query.awaitTermination()
 
 
 if __name__ == "__main__":

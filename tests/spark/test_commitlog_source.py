@@ -148,3 +148,36 @@ def test_errors_reach_the_user_of_spark(spark: Any, clean_store: RecordedStore, 
         read(spark, clean_store, "colour string").collect()
     with pytest.raises(Exception, match="column 'queueId': cannot be string; it is int32"):
         read(spark, clean_store, "queueId string").collect()
+
+
+def test_a_store_is_streamed_in_limited_batches_while_it_grows(
+    spark: Any, clean_store: RecordedStore, tmp_path: Path
+) -> None:
+    second = clean_store.path / "commitlog" / f"{262144:020d}"
+    whole = second.read_bytes()
+    second.write_bytes(whole[:30_000] + bytes(len(whole) - 30_000))  # as it was earlier, with a torn unit at its end
+    table = tmp_path / "table"
+
+    def run() -> Any:
+        frame = (
+            spark.readStream.format("rocketmq-commitlog")
+            .schema("physicalOffset bigint, msgId string")
+            .option("maxBytesPerTrigger", 150_000)
+            .load(str(clean_store.path))
+        )
+        writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{table}-checkpoint")
+        query = writer.trigger(availableNow=True).start(str(table))
+        query.awaitTermination()
+        return query
+
+    def offsets() -> list[int]:
+        return sorted(row.physicalOffset for row in spark.read.parquet(str(table)).collect())
+
+    written = [message["commitLogOffset"] for message in clean_store.messages]
+    ends = {m["commitLogOffset"]: m["commitLogOffset"] + m["storeSize"] for m in clean_store.messages}
+    query = run()
+    assert offsets() == [at for at in written if ends[at] <= 262144 + 30_000]
+    assert len([p for p in query.recentProgress if p.numInputRows]) >= 2
+    second.write_bytes(whole)
+    run()
+    assert offsets() == written

@@ -6,24 +6,21 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.spark.clusters import Target, numbered
-from tests.spark.conftest import require_spark
 
 ROOT = Path(__file__).parent.parent.parent
 LIMIT = 120.0
+COUNT = 400_000
 
 
 class Job:
     """The job in a process group of its own."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        self.checkpoint = folder / "checkpoint"
+        self._folder = folder
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.job", str(folder), *arguments],
@@ -34,64 +31,46 @@ class Job:
             stderr=subprocess.DEVNULL,
         )
 
-    def batches(self, log: str) -> int:
-        """How many batches a log of the checkpoint has."""
-        folder = self.checkpoint / log
+    def _batches(self, query: str, log: str) -> int:
+        """How many batches a log of a checkpoint has."""
+        folder = self._folder / f"{query}-checkpoint" / log
         return sum(name.isdigit() for name in os.listdir(folder)) if folder.is_dir() else 0
 
-    def kill_in_mid_batch(self, after: int) -> None:
-        """Kill when a batch is planned, not done, and `after` ones are done."""
-        while self._process.poll() is None:
-            done = self.batches("commits")
-            if done >= after and self.batches("offsets") > done:
-                break
+    def _in_mid_batch(self, query: str, after: int) -> bool:
+        done = self._batches(query, "commits")
+        return done >= after and self._batches(query, "offsets") > done
+
+    def kill_in_mid_batch(self, query: str, after: int) -> None:
+        """Kill when a batch of the query is planned and not done, and `after` ones are done."""
+        while not self._in_mid_batch(query, after):
+            assert self._process.poll() is None, "the job ended before it was killed"
             threading.Event().wait(0.01)  # the broker is in this process, and has work to do
-        else:
-            pytest.fail("the job ended before it was killed")
-        self._end(signal.SIGKILL)
+        self.close()
 
     def finish(self) -> None:
         assert self._process.wait(LIMIT) == 0
 
-    def _end(self, how: int) -> None:
-        os.killpg(self._process.pid, how)
-        self._process.wait()
-
     def close(self) -> None:
         if self._process.poll() is None:
-            self._end(signal.SIGKILL)
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
 
 
-def run_and_kill(start: Callable[[], Job], kills: list[int]) -> None:
-    for after in kills:
-        job = start()
+def test_three_kills_leave_400_000_messages_once_in_a_table_and_a_copied_topic_once_in_another(
+    spark: Any, ours: Target, tmp_path: Path
+) -> None:
+    table_topic, from_topic, to_topic = ours.topic(), ours.topic(), ours.topic()
+    ours.send(table_topic, numbered(table_topic, COUNT, size=1))
+    ours.send(from_topic, numbered(from_topic, 3000))
+    for query, after in (("table", 1), ("copy", 2), ("table", 6), ("", 0)):
+        job = Job(tmp_path, ours.namesrv, table_topic, from_topic, to_topic)
         try:
-            job.kill_in_mid_batch(after)
+            if query:
+                job.kill_in_mid_batch(query, after)
+            else:
+                job.finish()
         finally:
             job.close()
-    job = start()
-    try:
-        job.finish()
-    finally:
-        job.close()
-
-
-@pytest.fixture
-def busy(ours: Target) -> Target:
-    require_spark()
-    return ours
-
-
-def test_400_000_messages_reach_a_table_once_through_three_kills(spark: Any, busy: Target, tmp_path: Path) -> None:
-    topic, count = busy.topic(), 400_000
-    busy.send(topic, numbered(topic, count, size=1))
-    run_and_kill(lambda: Job(tmp_path, "parquet", busy.namesrv, topic), [1, 4, 7])
     table = spark.read.parquet(str(tmp_path / "table"))
-    assert table.count() == table.select("keys").distinct().count() == count
-
-
-def test_a_topic_reaches_another_once_through_kills(busy: Target, tmp_path: Path) -> None:
-    topic, target = busy.topic(), busy.topic()
-    busy.send(topic, numbered(topic, 3000))
-    run_and_kill(lambda: Job(tmp_path, "sink", busy.namesrv, topic, target), [1, 3])
-    assert Counter(int(message.body) for message in busy.received(target)) == Counter(range(3000))
+    assert table.count() == table.select("keys").distinct().count() == COUNT
+    assert Counter(int(message.body) for message in ours.received(to_topic)) == Counter(range(3000))

@@ -1,182 +1,14 @@
-"""`spark.read.format("rocketmq-commitlog")`: store folders read without a broker.
+"""`spark.read` and `spark.readStream.format("rocketmq-commitlog")`: store folders read without a broker."""
 
-A partition is a byte range of a log file, or a range of a queue when `through=consumequeue`.
-"""
+from typing import Any
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
-
-import numpy as np
-import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from ariane.errors import ConfigError, StoreError
-from ariane.spark.columns import Batch, to_batch
-from ariane.spark.log_files import LogFile, commitlog_folder, log_files
-from ariane.spark.log_reader import LogRange, plan_ranges, read_range, written_files
-from ariane.spark.options import Given
-from ariane.spark.pruning import prune_by_time, prune_by_topic
-from ariane.spark.queue_files import QueueRange, queues_of, read_queue, topics_of
-from ariane.spark.schema import DEFAULT_SCHEMA, arrow_schema
-from ariane.spark.unit_table import Mask, UnitTable
-
-SPLIT_BYTES: Final = 64 << 20
-MIN_SPLIT: Final = 4096
-
-OPTIONS: Final = (
-    "path", "topic", "topicPattern", "startingTimestamp", "endingTimestamp", "through", "brokerName",
-    "checkCrc", "failOnDataLoss", "splitBytes", "minPartitions", "maxBytesPerTrigger",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class CommitlogOptions:
-    """What to read of which store folders."""
-
-    stores: tuple[str, ...]
-    topics: tuple[str, ...]
-    pattern: "re.Pattern[str] | None"
-    start_ms: int | None  # store times, both inclusive
-    end_ms: int | None
-    by_queue: bool
-    broker_name: str | None
-    check_crc: bool
-    fail: bool
-    split: int
-    min_partitions: int
-    max_bytes: int | None
-
-    @classmethod
-    def parse(cls, options: Mapping[str, str]) -> "CommitlogOptions":
-        given = Given.check(options, OPTIONS, "rocketmq-commitlog")
-        given.exclusive("topic", "topicPattern")
-        given.exclusive("splitBytes", "minPartitions")
-        given.required("path")
-        start, end = given.milliseconds("startingTimestamp"), given.milliseconds("endingTimestamp")
-        if start is not None and end is not None and start > end:
-            raise ConfigError(f"options startingTimestamp={start} and endingTimestamp={end} contradict each other")
-        return cls(
-            stores=given.names("path"),
-            topics=given.names("topic"),
-            pattern=given.pattern("topicPattern"),
-            start_ms=start,
-            end_ms=end,
-            by_queue=given.one_of("through", "commitlog", ("commitlog", "consumequeue")) == "consumequeue",
-            broker_name=given.text("brokerName") or None,
-            check_crc=given.flag("checkCrc", False),
-            fail=given.flag("failOnDataLoss", True),
-            split=given.number("splitBytes", SPLIT_BYTES, MIN_SPLIT),
-            min_partitions=given.number("minPartitions", 1),
-            max_bytes=given.count("maxBytesPerTrigger", None, MIN_SPLIT),
-        )
-
-    @property
-    def by_topic(self) -> bool:
-        return bool(self.topics) or self.pattern is not None
-
-    def wants(self, topic: str) -> bool:
-        return topic in self.topics or (self.pattern is not None and self.pattern.fullmatch(topic) is not None)
-
-
-class LogPartition(InputPartition):
-    """A byte range of one log file."""
-
-    def __init__(self, part: LogRange) -> None:
-        self.part = part
-
-
-class QueuePartition(InputPartition):
-    """A range of one queue, and the log files its messages may lie in."""
-
-    def __init__(self, part: QueueRange, logs: list[LogFile]) -> None:
-        self.part = part
-        self.logs = logs
-
-
-class CommitlogReader(DataSourceReader):
-    """Plans on the driver, reads in the tasks. Holds nothing but the options, so it is cheap to pickle."""
-
-    def __init__(self, options: CommitlogOptions, schema: StructType) -> None:
-        self.options = options
-        self.schema = arrow_schema(schema)
-
-    def partitions(self) -> Sequence[InputPartition]:
-        plan = self._queue_partitions if self.options.by_queue else self._log_partitions
-        found: list[InputPartition] = []
-        for store in self.options.stores:
-            found += plan(store)
-        return found
-
-    def _log_partitions(self, store: str) -> list[InputPartition]:
-        written = written_files(log_files(commitlog_folder(store)))
-        if not written:
-            return []
-        files = prune_by_time(written, self.options.start_ms, self.options.end_ms)
-        if self.options.by_topic:
-            files = prune_by_topic(store, files, [t for t in topics_of(store) if self.options.wants(t)])
-        split = self._split(sum(file.size for file in files))
-        return [LogPartition(part) for part in plan_ranges(files, written[-1], split)]
-
-    def _split(self, size: int) -> int:
-        return max(min(self.options.split, size // self.options.min_partitions + 1), MIN_SPLIT)
-
-    def _queue_partitions(self, store: str) -> list[InputPartition]:
-        topics = topics_of(store)
-        if not topics:
-            raise StoreError(f"{store}: through=consumequeue, but there is no consumequeue folder")
-        logs = log_files(commitlog_folder(store))
-        wanted = [t for t in topics if not self.options.by_topic or self.options.wants(t)]
-        queues = [queue for topic in wanted for queue in queues_of(store, topic) if queue.stop > queue.start]
-        return [QueuePartition(queue, logs) for queue in queues]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_partition(partition, self.options, self.schema)
-
-
-def read_partition(partition: InputPartition, options: CommitlogOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The record batches of one partition; shared by the batch and the streaming reader."""
-    for table in _tables(partition, options.fail):
-        chosen = _choose(table, options)
-        if len(chosen):
-            yield to_batch(Batch(chosen, options.broker_name, fail=options.fail), schema)
-
-
-def _tables(partition: InputPartition, fail: bool) -> Iterator[UnitTable]:
-    if isinstance(partition, LogPartition):
-        return read_range(partition.part, fail=fail)
-    if isinstance(partition, QueuePartition):
-        return read_queue(partition.part, partition.logs, fail=fail)
-    return iter(())  # Spark's stand-in for no partitions at all
-
-
-def _choose(table: UnitTable, options: CommitlogOptions) -> UnitTable:
-    if options.by_topic:
-        table = table.select(_of_topics(table, options))
-    if options.start_ms is not None:
-        table = table.select(table.store_times >= options.start_ms)
-    if options.end_ms is not None:
-        table = table.select(table.store_times <= options.end_ms)
-    return _checked(table, options.fail) if options.check_crc else table
-
-
-def _of_topics(table: UnitTable, options: CommitlogOptions) -> Mask:
-    encoded = table.topics().dictionary_encode()
-    wanted = [options.wants(topic.decode(errors="replace")) for topic in encoded.dictionary.to_pylist()]
-    mask: Mask = np.array([*wanted, False])[np.asarray(encoded.indices)]
-    return mask
-
-
-def _checked(table: UnitTable, fail: bool) -> UnitTable:
-    intact = table.intact()
-    if fail and not intact.all():
-        at = int(table.physical_offsets[int(np.argmin(intact))])
-        raise StoreError(
-            f"the message at {at} of the log does not match its checksum; failOnDataLoss=false leaves it out"
-        )
-    return table if intact.all() else table.select(intact)
+from ariane.spark.commitlog_options import CommitlogOptions
+from ariane.spark.commitlog_reader import CommitlogReader
+from ariane.spark.commitlog_stream import CommitlogStream
+from ariane.spark.schema import DEFAULT_SCHEMA
 
 
 class CommitlogSource(DataSource):
@@ -195,3 +27,6 @@ class CommitlogSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return CommitlogReader(self.parsed, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return CommitlogStream(self.parsed, schema)

@@ -39,7 +39,7 @@ def read_range(part: LogRange, *, fail: bool) -> Iterator[UnitTable]:
         at = _first(part, data, at, stop, fail)
     while 0 <= at < stop:
         found = hop(data.view, at, min(stop, at + BATCH_BYTES), BATCH_ROWS)
-        table = _good(data, found)
+        table = good_units(data, found)
         if len(table):
             yield table
         whole = len(table) == len(found.starts)
@@ -58,7 +58,7 @@ def _first(part: LogRange, data: Bytes, at: int, stop: int, fail: bool) -> int:
     return find_sync(data.view, data.base, at, stop)
 
 
-def _good(data: Bytes, found: Hop) -> UnitTable:
+def good_units(data: Bytes, found: Hop) -> UnitTable:
     """The units up to the first that is malformed or is not where it says it is."""
     table = UnitTable(data.view, found.starts)
     count = table.well_formed()

@@ -1,0 +1,129 @@
+"""Store folders as streams: what a broker has written is read while it goes on writing, without asking it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from ariane.env import Clock, SystemClock
+from ariane.errors import StoreError
+from ariane.spark.commitlog_options import CommitlogOptions
+from ariane.spark.commitlog_reader import LogPartition, read_partition
+from ariane.spark.log_files import LogFile, commitlog_folder, log_files, open_bytes
+from ariane.spark.log_reader import LogRange, good_units, written_files
+from ariane.spark.scan import End, hop
+from ariane.spark.schema import arrow_schema
+
+_IDLE_MS = 200  # between two looks at files in which nothing was new
+
+
+class CommitlogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Offsets are positions in each store's log, always between two units."""
+
+    def __init__(self, options: CommitlogOptions, schema: StructType, clock: Clock | None = None) -> None:
+        self.options = options
+        self.schema = arrow_schema(schema)
+        self._clock = clock or SystemClock()
+        self._target: dict[str, int] | None = None
+        self._looked: tuple[int, dict[str, int]] = (0, {})
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {store: _files(store)[0].base for store in self.options.stores}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        limit: ReadLimit = ReadAllAvailable()
+        return limit if self.options.max_bytes is None else ReadMaxBytes(self.options.max_bytes)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = {store: log_end(_files(store), _files(store)[0].base) for store in self.options.stores}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        ends = self._target if self._target is not None else self._ends(start)
+        if isinstance(limit, ReadMaxBytes):
+            share = limit.max_bytes // len(self.options.stores)
+            return {store: _limited(store, start.get(store, 0), end, share) for store, end in ends.items()}
+        return {store: max(end, start.get(store, 0)) for store, end in ends.items()}
+
+    def _ends(self, start: dict[str, Any]) -> dict[str, int]:
+        at, ends = self._looked
+        now = self._clock.now_ms()
+        if now - at >= _IDLE_MS or any(start.get(store, 0) != end for store, end in ends.items()):
+            ends = {store: log_end(_files(store), start.get(store, 0)) for store in self.options.stores}
+            self._looked = (now, ends)
+        return ends
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return self._target or self._looked[1] or None
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return [
+            LogPartition(part)
+            for store, stop in end.items()
+            for part in _ranges(store, start.get(store, 0), stop, self.options)
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_partition(partition, self.options, self.schema)
+
+
+def _files(store: str) -> list[LogFile]:
+    return log_files(commitlog_folder(store))
+
+
+def log_end(files: list[LogFile], known: int) -> int:
+    """Where the log ends: behind the last whole unit. Everything before `known` is known to be whole."""
+    written = written_files(files)
+    if not written:
+        return max(known, files[0].base)
+    last = written[-1]
+    at = max(known, last.base)
+    data = open_bytes(last, 0, last.size)
+    while at < last.end:
+        found = hop(data.view, at - data.base, last.size, 1 << 16)
+        table = good_units(data, found)
+        if len(table) < len(found.starts):
+            return int(data.base + found.starts[len(table)])
+        at = data.base + found.end
+        if found.why is not End.ENOUGH:
+            return at
+    return at
+
+
+def _limited(store: str, start: int, end: int, most: int) -> int:
+    """The last place between two units within so many bytes of the start, or the end of the first unit."""
+    at = start
+    for file in _files(store):
+        if file.end <= at or file.base >= end:
+            continue
+        at = max(at, file.base)
+        data = open_bytes(file, 0, file.size)
+        stop = min(start + most, end, file.end) - file.base
+        found = hop(data.view, at - file.base, max(stop, at - file.base + 1))
+        at = file.base + found.end
+        if found.why is End.BLANK and file.end < end:
+            at = file.end
+        if at >= min(start + most, end):
+            break
+    return min(at, end)
+
+
+def _ranges(store: str, start: int, stop: int, options: CommitlogOptions) -> list[LogRange]:
+    files = _files(store)
+    if start < files[0].base:
+        if options.fail:
+            raise StoreError(
+                f"{store}: the log begins at {files[0].base} now, what was before and after {start} is deleted; "
+                "failOnDataLoss=false goes on with what is there"
+            )
+        start = files[0].base
+    found: list[LogRange] = []
+    for file in files:
+        first, last = max(start, file.base) - file.base, min(stop, file.end) - file.base
+        found += (
+            LogRange(file, at, min(at + options.split, last), file.end >= stop)
+            for at in range(first, last, options.split)
+        )
+    return found
