@@ -41,24 +41,26 @@ class Outgoing:
     code: RequestCode = RequestCode.SEND_MESSAGE_V2
     extra: dict[str, str] = field(default_factory=dict)
 
-    def fields(self, group: str, options: ProducerOptions, queue: MessageQueue, now_ms: int) -> dict[str, str]:
+    def fields(self, fixed: dict[str, str], queue: MessageQueue, now_ms: int) -> dict[str, str]:
         """The header, under the short names of version 2 of the send request."""
         return {
-            "a": group,
+            **fixed,
             "b": self.message.topic,
-            "c": options.create_topic_key,
-            "d": str(options.default_topic_queues),
             "e": str(queue.queue_id),
             "f": str(self.sys_flag),
             "g": str(now_ms),
             "h": str(self.message.flag),
             "i": checked_properties(self.properties),
-            "j": "0",
-            "k": "false",
             "m": "true" if self.message_ids else "false",
             "n": queue.broker_name,
             **self.extra,
         }
+
+
+def fixed_fields(group: str, options: ProducerOptions) -> dict[str, str]:
+    """The part of the header that all messages of a producer share."""
+    queues = str(options.default_topic_queues)
+    return {"a": group, "c": options.create_topic_key, "d": queues, "j": "0", "k": "false"}
 
 
 class Packer:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from contextvars import Context, copy_context
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ariane.client.queue_choice import CALLER
 from ariane.errors import ForkedClient
@@ -62,20 +62,22 @@ class Portal:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end; an interrupted wait cancels it."""
-        future = self.start(work)
+        self._check(work)
+        call = _Call(work)
+        self._loop.call_soon_threadsafe(self._spawn, call, context=self._context())
         try:
-            return future.result()
-        except BaseException:
-            future.cancel()
+            call.gate.acquire()
+        except BaseException:  # Ctrl-C, or a test's time limit
+            self._loop.call_soon_threadsafe(call.cancel)
             raise
+        return call.outcome()
+
+    def _spawn(self, call: "_Call[Any]") -> None:
+        call.task = self._loop.create_task(call.run())
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Begin a coroutine and return at once."""
-        try:
-            self._check()
-        except BaseException:
-            work.close()
-            raise
+        self._check(work)
         result: Future[T] = Future()
         self._loop.call_soon_threadsafe(self._begin, work, result, context=self._context())
         return result
@@ -128,7 +130,14 @@ class Portal:
             self._local.context = context
         return context.copy()
 
-    def _check(self) -> None:
+    def _check(self, work: Coroutine[Any, Any, T]) -> None:
+        try:
+            self._check_caller()
+        except BaseException:
+            work.close()
+            raise
+
+    def _check_caller(self) -> None:
         if self._process != os.getpid():
             raise ForkedClient(
                 f"this client was made in process {self._process}, which forked: make a new one in the child "
@@ -136,6 +145,42 @@ class Portal:
             )
         if threading.get_ident() == self._thread.ident:
             raise RuntimeError("a client for threads was called from a coroutine of its own loop: use ariane.aio there")
+
+
+class _Call(Generic[T]):
+    """A coroutine that a thread waits for. A bare lock is the cheapest thing to wait on."""
+
+    __slots__ = ("_error", "_result", "_work", "gate", "task")
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        self.task: asyncio.Task[None] | None = None
+        self._work = work
+        self._error: BaseException | None = None
+
+    async def run(self) -> None:
+        """Run it, keep what comes of it, and let the thread go."""
+        try:
+            self._result = await self._work
+        except BaseException as error:
+            self._error = error
+        finally:
+            self.gate.release()
+
+    def cancel(self) -> None:
+        """Nobody waits any more."""
+        if self.task is not None:
+            self.task.cancel()
+
+    def outcome(self) -> T:
+        """What came of it."""
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # an error that holds its frames that hold it would live for long
+        return self._result
 
 
 def _hand_over(task: "asyncio.Task[T]", result: "Future[T]") -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ariane.client.hooks import ForbidHook, SendContext, SendHook, SendMode, call_hooks
 from ariane.client.instance import Instance
 from ariane.client.options import ProducerOptions
-from ariane.client.outgoing import Outgoing
+from ariane.client.outgoing import Outgoing, fixed_fields
 from ariane.client.queue_choice import QueueChooser
 from ariane.client.results import SendResult, SendStatus
 from ariane.client.routes import Route
@@ -15,6 +15,7 @@ from ariane.errors import (
     ArianeError,
     BrokerRefused,
     ConnectFailed,
+    ProtocolError,
     RemotingError,
     RouteMissing,
     SendError,
@@ -22,7 +23,6 @@ from ariane.errors import (
 from ariane.message import MSG_REGION, TRACE_ON, MessageQueue
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
-from ariane.protocol.headers import SendMessageResponse
 
 log = logging.getLogger("ariane.client")
 
@@ -64,6 +64,7 @@ class Sender:
         self._clock = instance.env.clock
         self._group = group
         self._options = options
+        self._fixed = fixed_fields(group, options)
         self.chooser = QueueChooser(options, instance.env.clock, instance.env.random)
         self.hooks: Sequence[SendHook] = ()
         self.vetoes: Sequence[ForbidHook] = ()
@@ -169,7 +170,7 @@ class Sender:
         call_hooks([hook.before_send for hook in self.hooks], context)
 
     def _command(self, out: Outgoing, queue: MessageQueue) -> Command:
-        fields = out.fields(self._group, self._options, queue, self._clock.now_ms())
+        fields = out.fields(self._fixed, queue, self._clock.now_ms())
         return self._instance.wire.command(out.code, fields, out.body)
 
     async def _request(self, out: Outgoing, queue: MessageQueue, address: str, timeout: float) -> SendResult:
@@ -190,17 +191,19 @@ class Sender:
 
 def _result(out: Outgoing, queue: MessageQueue, response: Command) -> SendResult:
     fields = response.fields
-    stored = SendMessageResponse.parse(fields)
-    where = (
-        queue if stored.queue_id == queue.queue_id else MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
-    )
+    try:
+        queue_id, queue_offset, offset_id = int(fields["queueId"]), int(fields["queueOffset"]), fields["msgId"]
+    except (KeyError, ValueError) as error:
+        raise ProtocolError(f"the answer to a send is not one: {fields} ({error})") from None
+    if queue_id != queue.queue_id:
+        queue = MessageQueue(queue.topic, queue.broker_name, queue_id)
     return SendResult(
         _STATUS[response.code],
         out.message_id,
-        where,
-        stored.queue_offset,
-        stored.msg_id,
-        stored.transaction_id,
+        queue,
+        queue_offset,
+        offset_id,
+        fields.get("transactionId"),
         fields.get(MSG_REGION) or "DefaultRegion",
         fields.get(TRACE_ON) != "false",
         out.message_ids or (out.message_id,),
