@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from ariane.broker import Broker, BrokerOptions
 from ariane.broker.handlers.admin_clients import INCONSISTENCY
+from ariane.env import Env
 from ariane.message import MessageQueue
 from ariane.protocol import fastjson
 from ariane.protocol.bodies import (
@@ -27,7 +29,7 @@ from ariane.protocol.headers import (
 from ariane.protocol.properties import encode_properties
 from ariane.protocol.units import decode_units
 from tests.broker.operating import commit, five, ok
-from tests.broker.talk import Talk, small_broker
+from tests.broker.talk import Talk, small_broker, small_options
 
 FAR = 1 << 62
 
@@ -97,6 +99,18 @@ async def test_the_configuration_is_shown_and_changed_by_its_safe_keys(talk: Tal
     answer = await ok(talk, RequestCode.GET_BROKER_CONFIG)
     assert "waitTimeMillsInSendQueue=201\n" in answer.body.decode()
     assert '"counter":1' in answer.fields["version"]
+
+
+async def test_a_changed_option_is_written_to_the_file_that_the_broker_was_started_from(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    given = small_options(tmp_path / "store").settings
+    lines = "".join(f"{name}={given.text(name)}\n" for name in sorted(given.given))
+    file.write_text(f"# ours\n{lines}")
+    broker = Broker(BrokerOptions.load(file.read_text(), file=str(file)), Env())
+    async with Talk.to(broker) as talk:
+        await ok(talk, RequestCode.UPDATE_BROKER_CONFIG, None, b"waitTimeMillsInSendQueue=201\n")
+    assert file.read_text().startswith("# ours\n")
+    assert BrokerOptions.load(file.read_text()).wait_time_mills_in_send_queue == 201
 
 
 @pytest.mark.parametrize(

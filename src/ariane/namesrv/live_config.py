@@ -7,7 +7,7 @@ from ariane.errors import ResponseError
 from ariane.namesrv.config import NamesrvOptions
 from ariane.protocol.codes import ResponseCode
 from ariane.settings import ConfigError, NotUpdatable, format_properties, parse_properties
-from ariane.settings.edit import edited
+from ariane.settings.edit import rewrite
 
 PATHS = ("kvConfigPath", "configStorePath")
 
@@ -47,8 +47,6 @@ class LiveConfig:
     def _write(self, changes: dict[str, str]) -> None:
         path = Path(self.options.config_store_path)
         try:
-            self._files.make_folder(path.parent)
-            before = self._files.read(path).decode() if self._files.exists(path) else ""
-            self._files.replace(path, edited(before, changes).encode())
+            rewrite(self._files, path, changes)
         except (OSError, UnicodeDecodeError) as error:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{path} cannot be written: {error}") from None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
+from ariane.env import Files
 from ariane.settings.properties import parse_properties
 
 
@@ -22,6 +24,13 @@ def edited(text: str, changes: Mapping[str, str]) -> str:
         block = lines[entry.line - 1 : end]
         result += block if entry.key not in changes else _changed(entry.key, left, block)
     return "".join(f"{line}\n" for line in [*result, *(f"{key}={value}" for key, value in left.items())])
+
+
+def rewrite(files: Files, path: Path, changes: Mapping[str, str]) -> None:
+    """Change values in a file, which is made when it is not there. Raises OSError, or UnicodeDecodeError."""
+    files.make_folder(path.parent)
+    before = files.read(path).decode() if files.exists(path) else ""
+    files.replace(path, edited(before, changes).encode())
 
 
 def _changed(key: str, left: dict[str, str], block: list[str]) -> list[str]:

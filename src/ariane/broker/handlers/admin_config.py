@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ariane.errors import ResponseError
@@ -12,6 +13,7 @@ from ariane.protocol.command import Command
 from ariane.protocol.headers import GetBrokerConfigResponse
 from ariane.remoting import Connection, Handler
 from ariane.settings import ConfigError, format_properties, parse_properties
+from ariane.settings.edit import rewrite
 
 if TYPE_CHECKING:
     from ariane.broker.config import BrokerOptions
@@ -35,20 +37,43 @@ class AdminConfigHandler:
     def update(self, connection: Connection, request: Command) -> Command:
         """Change what may be changed, all of it or nothing: a path, a command or a key of access control never may."""
         if request.body:
-            options = self._changed(request.body)
+            changes = self._entries(request.body)
+            options = self._changed(changes)
+            self._keep(changes)
             log.warning("configuration changed by %s: %s", connection.peer, request.body.decode(errors="replace"))
             self._broker.change_options(options)
             self._version = DataVersion(self._broker.env.clock.now_ms(), self._version.counter + 1)
         return request.reply()
 
-    def _changed(self, body: bytes) -> BrokerOptions:
+    @staticmethod
+    def _entries(body: bytes) -> dict[str, str]:
+        try:
+            return {entry.key: entry.value for entry in parse_properties(body.decode())}
+        except (ConfigError, UnicodeDecodeError) as error:
+            raise _not_changed(error) from None
+
+    def _changed(self, changes: dict[str, str]) -> BrokerOptions:
         options = self._broker.options
         try:
-            for entry in parse_properties(body.decode()):
-                options = options.updated(entry.key, entry.value)
-        except (ConfigError, UnicodeDecodeError) as error:
-            raise ResponseError(ResponseCode.SYSTEM_ERROR, f"the configuration is not changed: {error}") from None
+            for key, value in changes.items():
+                options = options.updated(key, value)
+        except ConfigError as error:
+            raise _not_changed(error) from None
         return options
+
+    def _keep(self, changes: dict[str, str]) -> None:
+        """A broker that was started from a file finds the change there at its next start."""
+        file = self._broker.options.settings.file
+        if not file:
+            return
+        try:
+            rewrite(self._broker.env.files, Path(file), changes)
+        except (OSError, UnicodeDecodeError) as error:
+            raise _not_changed(f"{file} cannot be written: {error}") from None
+
+
+def _not_changed(why: object) -> ResponseError:
+    return ResponseError(ResponseCode.SYSTEM_ERROR, f"the configuration is not changed: {why}")
 
 
 def handlers(broker: Broker) -> dict[int, Handler]:
