@@ -46,30 +46,30 @@ async def test_apaches_broker_lets_in_who_signs_and_names_the_denial_of_others(
         await admin.create_topic("orders", queues=2)
         await admin.create_topic("secrets", queues=2)
     inbox = Inbox()
-    async with aio.Producer("shop", **good) as producer:  # type: ignore[arg-type]
+    async with aio.Producer("shop", **good) as producer:
         assert (await producer.send(Message("orders", b"x"))).status is SendStatus.SEND_OK
         with pytest.raises(AccessDenied, match=r"denied access to SEND_MESSAGE_V2.*check the access key"):
             await producer.send(Message("secrets", b"x"))
-    async with aio.PushConsumer("shop", "orders", inbox, consume_from=ConsumeFrom.FIRST, **good):  # type: ignore[arg-type]
+    async with aio.PushConsumer("shop", "orders", inbox, consume_from=ConsumeFrom.FIRST, **good):
         await inbox.arrived(1)
     for bad in (
         {"access_key": "shopkeeper", "secret_key": "wrong678"},
         {"access_key": "nobody", "secret_key": "x"},
         {},
     ):
-        async with aio.Producer(unique("p"), name_servers=ns, **bad) as producer:  # type: ignore[arg-type]
+        async with aio.Producer(unique("p"), name_servers=ns, **bad) as producer:
             with pytest.raises(AccessDenied):
                 await producer.send(Message("orders", b"x"))
         with pytest.raises(AccessDenied):
-            await aio.PushConsumer(unique("g"), "orders", inbox, name_servers=ns, **bad).start()  # type: ignore[arg-type]
+            await aio.PushConsumer(unique("g"), "orders", inbox, name_servers=ns, **bad).start()
 
 
 async def test_a_client_speaks_tls_when_told_to(ns: str, topic: str, group: str) -> None:
     inbox = Inbox()
     options = {"name_servers": ns, "tls": TlsClient()}
     async with (
-        aio.Producer(unique("p"), **options) as producer,  # type: ignore[arg-type]
-        aio.PushConsumer(group, topic, inbox, consume_from=ConsumeFrom.FIRST, **options),  # type: ignore[arg-type]
+        aio.Producer(unique("p"), **options) as producer,
+        aio.PushConsumer(group, topic, inbox, consume_from=ConsumeFrom.FIRST, **options),
     ):
         assert (await producer.send(Message(topic, b"secret"))).status is SendStatus.SEND_OK
         await inbox.arrived(1)

@@ -57,7 +57,12 @@ async def test_messages_are_found_by_key_and_by_id(admin: Admin, topic: str, pro
 async def test_offsets_of_a_group_can_be_read_and_set(admin: Admin, topic: str, producer: Producer, group: str) -> None:
     [queue, *_] = await producer.queues(topic)
     await producer.send_batch([Message(topic, b"x")] * 5, queue=queue)
-    assert (await admin.min_offset(queue), await admin.max_offset(queue)) == (0, 5)
+
+    async def dispatched() -> bool:
+        return await admin.max_offset(queue) == 5
+
+    await eventually(dispatched, "five messages in the queue")
+    assert await admin.min_offset(queue) == 0
     assert await admin.search_offset(queue, 0) == 0
     await admin.commit(group, queue, 2)
     assert await admin.committed(group, queue) == 2

@@ -34,7 +34,7 @@ def route(*brokers: str, queues: int = 2, order: str | None = None) -> Route:
 
 
 def chooser(clock: ManualClock, **options: object) -> QueueChooser:
-    return QueueChooser(ProducerOptions(name_servers="x:1", **options), clock, Random(7))  # type: ignore[arg-type]
+    return QueueChooser(ProducerOptions(name_servers="x:1", **options), clock, Random(7))
 
 
 def test_the_start_is_random_and_then_it_goes_round() -> None:

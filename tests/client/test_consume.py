@@ -11,6 +11,8 @@ from ariane.client.admin import Admin
 from ariane.client.producer import Producer
 from ariane.errors import BrokerRefused
 from ariane.message import dead_letter_topic
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.command import Command
 from tests.client.inbox import OK, Inbox, eventually
 from tests.peers import unique
 
@@ -96,7 +98,7 @@ async def test_what_fails_too_often_becomes_a_dead_letter(
 ) -> None:
     inbox = Inbox(lambda message, _: ConsumeStatus.RECONSUME_LATER)
     options = {"name_servers": ns, "consume_from": FIRST, "max_reconsume_times": 1}
-    async with aio.PushConsumer(group, topic, inbox, **options):  # type: ignore[arg-type]
+    async with aio.PushConsumer(group, topic, inbox, **options):
         await producer.send(Message(topic, b"hopeless"))
         await inbox.arrived(2)
 
@@ -167,8 +169,8 @@ async def test_tags_and_sql_select(ns: str, topic: str, producer: Producer) -> N
         await producer.send(Message(topic, b"%d" % i, tags="ABC"[i % 3], properties={"n": str(i)}))
     by_tag, by_sql = Inbox(), Inbox()
     options = {"name_servers": ns, "consume_from": FIRST}
-    tags = aio.PushConsumer(unique("tags"), {topic: "A || C"}, by_tag, **options)  # type: ignore[arg-type]
-    sql = aio.PushConsumer(unique("sql"), {topic: Sql("n > 3 AND TAGS = 'B'")}, by_sql, **options)  # type: ignore[arg-type]
+    tags = aio.PushConsumer(unique("tags"), {topic: "A || C"}, by_tag, **options)
+    sql = aio.PushConsumer(unique("sql"), {topic: Sql("n > 3 AND TAGS = 'B'")}, by_sql, **options)
     async with tags, sql:
         assert {m.body for m in await by_tag.arrived(4)} == {b"0", b"2", b"3", b"5"}
         assert {m.body for m in await by_sql.arrived(1)} == {b"4"}
@@ -179,17 +181,31 @@ async def test_a_wrong_expression_is_an_error_at_the_start(ns: str, topic: str, 
         await aio.PushConsumer(group, {topic: Sql("a >>> b")}, Inbox(), name_servers=ns).start()
 
 
-async def test_a_paused_consumer_gets_nothing_until_it_resumes(
+class Pulls:
+    """Counts pulls that are under way."""
+
+    def __init__(self) -> None:
+        self.sent = self.answered = 0
+
+    def before_request(self, peer: str, command: Command) -> None:
+        self.sent += command.code == RequestCode.PULL_MESSAGE
+
+    def after_response(self, peer: str, request: Command, response: Command) -> None:
+        self.answered += request.code == RequestCode.PULL_MESSAGE
+
+
+async def test_a_paused_consumer_pulls_nothing_until_it_resumes(
     ns: str, topic: str, producer: Producer, group: str
 ) -> None:
-    inbox = Inbox()
-    async with aio.PushConsumer(group, topic, inbox, name_servers=ns, consume_from=FIRST, poll_suspend=0.2) as consumer:
+    inbox, pulls = Inbox(), Pulls()
+    options = {"name_servers": ns, "consume_from": FIRST, "poll_suspend": 0.1, "rpc_hooks": [pulls]}
+    async with aio.PushConsumer(group, topic, inbox, **options) as consumer:
         await consumer.pause()
-        stats = (await consumer.stats()).topics
-        await eventually(lambda: True, "nothing")
-        assert stats.get(topic) is None or stats[topic].received == 0
-        await consumer.resume()
+        await eventually(lambda: pulls.sent == pulls.answered, "the last pulls to end")
+        before = pulls.sent
         await producer.send(Message(topic, b"x"))
+        assert (pulls.sent, inbox.bodies) == (before, [])
+        await consumer.resume()
         await inbox.arrived(1)
 
 
@@ -202,13 +218,13 @@ async def test_broadcasting_gives_all_messages_to_all_and_keeps_offsets_in_a_fil
     for i in range(8):
         await producer.send(Message(topic, b"%d" % i))
     for inbox, name in zip(inboxes, names, strict=True):
-        async with aio.PushConsumer(group, topic, inbox, **options, instance_name=name):  # type: ignore[arg-type]
+        async with aio.PushConsumer(group, topic, inbox, **options, instance_name=name):
             await inbox.arrived(8)
     files = offset_files(tmp_path, group)
     assert len(files) == 2
     assert b'"offsetTable":{{"brokerName":' in files[0].read_bytes()
     again = Inbox()
-    async with aio.PushConsumer(group, topic, again, **options, instance_name=names[0]):  # type: ignore[arg-type]
+    async with aio.PushConsumer(group, topic, again, **options, instance_name=names[0]):
         await producer.send(Message(topic, b"new"))
         assert [message.body for message in await again.arrived(1)] == [b"new"]
 

@@ -33,15 +33,15 @@ def one(ariane_cluster: Cluster) -> Cluster:
 
 
 async def in_thread(work: object, *arguments: object) -> None:
-    await asyncio.to_thread(work, *arguments)  # type: ignore[arg-type]
+    await asyncio.to_thread(work, *arguments)
 
 
 async def test_consuming_goes_on_after_the_broker_restarts(one: Cluster) -> None:
     inbox = Inbox()
     ns = one.name_servers
     async with (
-        aio.Producer("p", name_servers=ns, **QUICK_ROUTES) as producer,  # type: ignore[arg-type]
-        aio.PushConsumer("g", "orders", inbox, name_servers=ns, consume_from=FIRST, **QUICK),  # type: ignore[arg-type]
+        aio.Producer("p", name_servers=ns, **QUICK_ROUTES) as producer,
+        aio.PushConsumer("g", "orders", inbox, name_servers=ns, consume_from=FIRST, **QUICK),
     ):
         await producer.send(Message("orders", b"before"))
         await inbox.arrived(1)
@@ -67,8 +67,8 @@ async def test_all_name_servers_dead_changes_nothing_for_running_clients(one: Cl
     inbox = Inbox()
     ns = one.name_servers
     async with (
-        aio.Producer("p", name_servers=ns, **QUICK_ROUTES) as producer,  # type: ignore[arg-type]
-        aio.PushConsumer("g", "orders", inbox, name_servers=ns, consume_from=FIRST, **QUICK),  # type: ignore[arg-type]
+        aio.Producer("p", name_servers=ns, **QUICK_ROUTES) as producer,
+        aio.PushConsumer("g", "orders", inbox, name_servers=ns, consume_from=FIRST, **QUICK),
     ):
         await producer.send(Message("orders", b"1"))
         await inbox.arrived(1)
@@ -153,7 +153,7 @@ async def test_a_cut_connection_loses_nothing(one: Cluster) -> None:
     ns = one.name_servers
     async with (
         aio.Producer("p", name_servers=ns) as producer,
-        aio.PushConsumer("g", "orders", inbox, name_servers=ns, consume_from=FIRST, **QUICK),  # type: ignore[arg-type]
+        aio.PushConsumer("g", "orders", inbox, name_servers=ns, consume_from=FIRST, **QUICK),
     ):
         for i in range(40):
             if i % 10 == 5:
@@ -167,7 +167,7 @@ async def test_the_clock_of_a_test_cluster_moves(one: Cluster) -> None:
     ns = one.name_servers
     async with (
         aio.Producer("p", name_servers=ns) as producer,
-        aio.PushConsumer("g", "orders", inbox, name_servers=ns, consume_from=FIRST, **QUICK),  # type: ignore[arg-type]
+        aio.PushConsumer("g", "orders", inbox, name_servers=ns, consume_from=FIRST, **QUICK),
     ):
         await producer.send(Message("orders", b"in two hours", delay_level=18))
         await producer.send(Message("orders", b"now"))

@@ -97,7 +97,7 @@ async def test_offsets_are_committed_by_hand_or_by_themselves(
 async def test_a_paused_queue_waits(ns: str, topic: str, producer: Producer, group: str) -> None:
     [queue, *_] = await producer.queues(topic)
     options = {"name_servers": ns, "consume_from": FIRST, "poll_suspend": 0.1}
-    async with aio.LitePullConsumer(group, **options) as consumer:  # type: ignore[arg-type]
+    async with aio.LitePullConsumer(group, **options) as consumer:
         await consumer.assign([queue])
         await consumer.pause([queue])
         assert await consumer.poll(0.3) == []  # the pull under way has ended by now

@@ -35,20 +35,20 @@ def test_every_option_is_a_keyword_of_the_same_type(fields: type, keywords: type
 )
 def test_a_wrong_value_is_refused_by_name(make: object, field: str) -> None:
     with pytest.raises(ValueError, match=field):
-        make()  # type: ignore[operator]
+        make()
 
 
 def test_keywords_win_over_an_options_object() -> None:
     shared = ProducerOptions(name_servers="a:1", retries=7)
     producer = Producer("g", options=shared, send_timeout=9)
     assert (producer.options.retries, producer.options.send_timeout) == (7, 9)
-    consumer = PushConsumer("g", "T", print, options=PushOptions(name_servers="a:1"), threads=3)  # type: ignore[arg-type]
+    consumer = PushConsumer("g", "T", print, options=PushOptions(name_servers="a:1"), threads=3)
     assert (consumer.options.addresses, consumer.options.threads) == (("a:1",), 3)
 
 
 def test_an_unknown_keyword_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="colour"):
-        Producer("g", colour="red")  # type: ignore[call-arg]
+        Producer("g", colour="red")
 
 
 @pytest.mark.parametrize("group", ["", " ", "a b", "g" * 256, "DEFAULT_CONSUMER"])

@@ -19,17 +19,14 @@ QUICK = {"rebalance_interval": 1.0, "route_interval": 1.0}
 
 
 def ids(queues: list[object], topic: str) -> list[int]:
-    return sorted(queue.queue_id for queue in queues if queue.topic == topic)  # type: ignore[attr-defined]
+    return sorted(queue.queue_id for queue in queues if queue.topic == topic)
 
 
 async def test_members_divide_the_queues_without_gap_or_overlap(ns: str, topic: str, group: str) -> None:
-    consumers = [
-        aio.PushConsumer(group, topic, Inbox(), name_servers=ns, **QUICK)  # type: ignore[arg-type]
-        for _ in range(3)
-    ]
+    consumers = [aio.PushConsumer(group, topic, Inbox(), name_servers=ns, **QUICK) for _ in range(3)]
 
     async def shares() -> list[list[int]]:
-        return [ids(await consumer.queues(), topic) for consumer in running]  # type: ignore[arg-type]
+        return [ids(await consumer.queues(), topic) for consumer in running]
 
     running: list[PushConsumer] = []
     for consumer in consumers:
@@ -52,9 +49,9 @@ async def test_nothing_is_lost_when_members_come_and_go(ns: str, topic: str, gro
     inboxes = [Inbox(), Inbox()]
     options = {"name_servers": ns, "consume_from": FIRST, **QUICK}
     count = 400
-    async with aio.PushConsumer(group, topic, inboxes[0], **options):  # type: ignore[arg-type]
+    async with aio.PushConsumer(group, topic, inboxes[0], **options):
         sending = asyncio.gather(*(producer.send(Message(topic, b"%d" % i)) for i in range(count // 2)))
-        async with aio.PushConsumer(group, topic, inboxes[1], **options):  # type: ignore[arg-type]
+        async with aio.PushConsumer(group, topic, inboxes[1], **options):
             await sending
             await asyncio.gather(*(producer.send(Message(topic, b"%d" % i)) for i in range(count // 2, count)))
         await eventually(lambda: len({*inboxes[0].bodies, *inboxes[1].bodies}) == count, "all messages")
@@ -75,10 +72,10 @@ async def test_messages_with_a_listener_that_is_too_slow_are_counted_as_risked(
         await producer.send(Message(topic, b"x"), queue=queue)
     held = Inbox(hold)
     options = {"name_servers": ns, "consume_from": FIRST, **QUICK}
-    async with aio.PushConsumer(group, topic, held, **options) as first:  # type: ignore[arg-type]
+    async with aio.PushConsumer(group, topic, held, **options) as first:
         await held.arrived(4)
         other = Inbox()
-        async with aio.PushConsumer(group, topic, other, **options):  # type: ignore[arg-type]
+        async with aio.PushConsumer(group, topic, other, **options):
             await other.arrived(2)
 
             async def counted() -> bool:
@@ -102,17 +99,17 @@ async def test_java_and_python_divide_the_queues(
     }
     async with (
         await peer(java).push_consumer(ns, topic, group, **settings) as theirs,
-        aio.PushConsumer(group, topic, inbox, **options) as mine,  # type: ignore[arg-type]
+        aio.PushConsumer(group, topic, inbox, **options) as mine,
     ):
 
         async def divided() -> bool:
-            ours, java_queues = ids(await mine.queues(), topic), ids(await theirs.queues(), topic)  # type: ignore[arg-type]
+            ours, java_queues = ids(await mine.queues(), topic), ids(await theirs.queues(), topic)
             return sorted(ours + java_queues) == [0, 1, 2, 3] and len(ours) == len(java_queues) == 2
 
         await eventually(divided, "two shares")
         for queue in await producer.queues(topic):
             await producer.send(Message(topic, b"%d" % queue.queue_id), queue=queue)
-        expected = {b"%d" % number for number in ids(await mine.queues(), topic)}  # type: ignore[arg-type]
+        expected = {b"%d" % number for number in ids(await mine.queues(), topic)}
         await inbox.arrived(2)
         got = {message.body for message in await theirs.await_messages(2)}
         assert set(inbox.bodies) == expected
@@ -168,11 +165,11 @@ async def test_java_replies_to_python_and_python_to_java(
             return OK
 
         other = unique("topic")
-        async with aio.PushConsumer(unique("group"), other, answer, name_servers=ns, consume_from=FIRST, **QUICK) as c:  # type: ignore[arg-type]
+        async with aio.PushConsumer(unique("group"), other, answer, name_servers=ns, consume_from=FIRST, **QUICK) as c:
             await producer.send(Message(other, b"makes the topic"))
 
             async def ready() -> bool:
-                return bool(ids(await c.queues(), other))  # type: ignore[arg-type]
+                return bool(ids(await c.queues(), other))
 
             await eventually(ready, "the new topic")
             assert (await theirs.request(other, b"to python", timeout=20)).body == b"from python"

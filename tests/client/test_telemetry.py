@@ -48,11 +48,11 @@ async def test_a_consumption_is_a_child_of_the_send(ours: Cluster, spans: object
     options = {"name_servers": ours.name_servers, "consume_from": ConsumeFrom.FIRST}
     async with (
         aio.Producer(unique("p"), name_servers=ours.name_servers) as producer,
-        aio.PushConsumer(unique("g"), topic, listener, **options),  # type: ignore[arg-type]
+        aio.PushConsumer(unique("g"), topic, listener, **options),
     ):
         await producer.send(Message(topic, b"x", tags="T"))
-        await eventually(lambda: len(spans.get_finished_spans()) == 2, "two spans")  # type: ignore[attr-defined]
-    send, process = sorted(spans.get_finished_spans(), key=lambda span: span.start_time)  # type: ignore[attr-defined]
+        await eventually(lambda: len(spans.get_finished_spans()) == 2, "two spans")
+    send, process = sorted(spans.get_finished_spans(), key=lambda span: span.start_time)
     assert (send.name, process.name) == (f"send {topic}", f"process {topic}")
     assert process.parent.span_id == send.context.span_id
     assert current == [process.context.span_id]

@@ -53,12 +53,12 @@ def test_iterating_in_a_plain_thread(ours: Cluster) -> None:
             producer.send(Message(topic, b"%d" % i))
     options = {"name_servers": ours.name_servers, "consume_from": ConsumeFrom.FIRST}
     seen = set()
-    with ariane.PushConsumer(unique("g"), topic, **options) as consumer:  # type: ignore[arg-type]
+    with ariane.PushConsumer(unique("g"), topic, **options) as consumer:
         for message in consumer:
             seen.add(message.body)
             if len(seen) == 4:
                 break
-    with ariane.LitePullConsumer(unique("g"), topic, **options) as poller:  # type: ignore[arg-type]
+    with ariane.LitePullConsumer(unique("g"), topic, **options) as poller:
         polled = {message.body for message in islice(poller, 4)}
     assert seen == polled == {b"0", b"1", b"2", b"3"}
 
@@ -94,8 +94,8 @@ def test_a_listener_may_use_a_producer(ours: Cluster) -> None:
 
     with (
         ariane.Producer(unique("p"), name_servers=ours.name_servers) as producer,
-        ariane.PushConsumer(unique("g"), source, forward, **options),  # type: ignore[arg-type]
-        ariane.PushConsumer(unique("g"), target, inbox, **options),  # type: ignore[arg-type]
+        ariane.PushConsumer(unique("g"), source, forward, **options),
+        ariane.PushConsumer(unique("g"), target, inbox, **options),
     ):
         producer.send(Message(source, b"hello"))
         inbox.wait(1)

@@ -46,7 +46,7 @@ async def test_a_trace_topic_of_ones_own_and_transactions(ns: str, topic: str, j
     trace_topic, producers = unique("traces"), unique("tx")
     options = {"name_servers": ns, "trace": True, "trace_topic": trace_topic}
     ledger = Ledger({b"x": TransactionState.COMMIT})
-    async with aio.TransactionProducer(producers, ledger, **options) as producer:  # type: ignore[arg-type]
+    async with aio.TransactionProducer(producers, ledger, **options) as producer:
         result = await producer.send_in_transaction(Message(topic, b"x"))
     await shown(java, ns, result.send.message_id, producers, trace_topic=trace_topic)
 
@@ -86,7 +86,7 @@ async def test_hooks_see_sends_and_consumptions(ns: str, topic: str, group: str)
     watcher, inbox = Watcher(), Inbox()
     hooks = {"send_hooks": [watcher], "forbid_hooks": [watcher]}
     async with (
-        aio.Producer(unique("p"), name_servers=ns, **hooks) as producer,  # type: ignore[arg-type]
+        aio.Producer(unique("p"), name_servers=ns, **hooks) as producer,
         aio.PushConsumer(group, topic, inbox, name_servers=ns, consume_from=FIRST, consume_hooks=[watcher]),
     ):
         await producer.send(Message(topic, b"x"))

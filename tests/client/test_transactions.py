@@ -31,17 +31,17 @@ class Ledger:
         said = script.get(body, UNKNOWN)
         if isinstance(said, Exception):
             raise said
-        return said  # type: ignore[no-any-return]
+        return said
 
 
 class AsyncLedger(Ledger):
     """The same as coroutines."""
 
-    async def execute(self, message: Message, sent: SendResult, argument: Any) -> TransactionState | None:  # type: ignore[override]
+    async def execute(self, message: Message, sent: SendResult, argument: Any) -> TransactionState | None:
         await asyncio.sleep(0)
         return super().execute(message, sent, argument)
 
-    async def check(self, message: ReceivedMessage) -> TransactionState | None:  # type: ignore[override]
+    async def check(self, message: ReceivedMessage) -> TransactionState | None:
         await asyncio.sleep(0)
         return super().check(message)
 

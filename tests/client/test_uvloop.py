@@ -31,7 +31,7 @@ async def send_and_receive(name_servers: str) -> list[bytes]:
 
 @pytest.mark.parametrize("factory", [uvloop.new_event_loop, asyncio.new_event_loop])
 def test_clients_run_under_either_loop_and_leave_nothing_behind(ours: Cluster, factory: object) -> None:
-    with asyncio.Runner(loop_factory=factory, debug=False) as runner:  # type: ignore[arg-type]
+    with asyncio.Runner(loop_factory=factory, debug=False) as runner:
         got = runner.run(send_and_receive(ours.name_servers))
         left = asyncio.all_tasks(runner.get_loop())
     assert sorted(got) == sorted(b"%d" % i for i in range(10))

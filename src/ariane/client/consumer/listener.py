@@ -55,7 +55,7 @@ Call = Callable[[list[ReceivedMessage], Delivery], Any]
 
 def is_coroutine(listener: Listener) -> bool:
     """Whether the listener must be awaited."""
-    return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(getattr(listener, "__call__", None))  # noqa: B004
+    return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(type(listener).__call__)
 
 
 def with_delivery(listener: Listener) -> Call:
