@@ -10,7 +10,9 @@ from typing import Final, NamedTuple
 from ariane.errors import ProtocolError
 
 _HEAD: Final = Struct(">iiiii")  # total, magic, crc, flag, length of the body
+_READ: Final = Struct(">i8xii")  # the same without what is unused
 _I16: Final = Struct(">h")
+_MOST: Final = 0x7FFF + 2  # bytes of properties and of their length
 _FIXED: Final = _HEAD.size + _I16.size
 
 
@@ -33,18 +35,25 @@ def encode_batch(items: list[BatchItem]) -> bytes:
 
 def decode_batch(buffer: bytes) -> list[BatchItem]:
     """The messages of a batch; ProtocolError when the bytes do not add up."""
-    items: list[BatchItem] = []
+    return [BatchItem(*item) for item in split_batch(buffer)]
+
+
+def split_batch(buffer: bytes) -> list[tuple[int, bytes, bytes]]:
+    """The same as bare tuples of flag, body and properties: one is made for every message that a broker takes."""
+    items: list[tuple[int, bytes, bytes]] = []
+    size = len(buffer)
     at = 0
     try:
-        while at < len(buffer):
-            total, _, _, flag, body_length = _HEAD.unpack_from(buffer, at)
-            body_at = at + _HEAD.size
-            body_end = body_at + body_length
-            (properties_length,) = _I16.unpack_from(buffer, body_end)
+        while at < size:
+            head: tuple[int, int, int] = _READ.unpack_from(buffer, at)
+            total, flag, body_length = head
             end = at + total
-            if body_length < 0 or properties_length < 0 or body_end + 2 + properties_length != end or end > len(buffer):
+            body_end = at + 20 + body_length
+            if body_length < 0 or body_end + 2 > end or end > size:
                 raise ProtocolError(f"message {len(items)} of the batch: its parts do not add up to {total} bytes")
-            items.append(BatchItem(flag, buffer[body_at:body_end], buffer[body_end + 2 : end]))
+            if buffer[body_end] << 8 | buffer[body_end + 1] != end - body_end - 2 or end - body_end > _MOST:
+                raise ProtocolError(f"message {len(items)} of the batch: its parts do not add up to {total} bytes")
+            items.append((flag, buffer[at + 20 : body_end], buffer[body_end + 2 : end]))
             at = end
     except StructError:
         raise ProtocolError(f"message {len(items)} of the batch is torn") from None

@@ -74,7 +74,8 @@ class FrameDecoder:
         at = 0
         need = 8
         while size - at >= 8:
-            length, mark = _HEAD.unpack_from(buffer, at)
+            head: tuple[int, int] = _HEAD.unpack_from(buffer, at)
+            length, mark = head
             header_length = mark & 0xFFFFFF
             if length < 4 or length > self._max_frame or header_length > length - 4:
                 raise ProtocolError(f"bad frame: length {length}, header {header_length}, limit {self._max_frame}")

@@ -44,6 +44,16 @@ def offset_id(store_host: bytes, physical_offset: int) -> str:
     return (store_host + _OFFSET.pack(physical_offset)).hex().upper()
 
 
+def offset_ids(store_host: bytes, physical_offsets: list[int]) -> str:
+    """The offset ids of several messages, with commas between them as the answer to a batch has them.
+
+    >>> offset_ids(pack_host("127.0.0.1", 10911), [400, 800])
+    '7F00000100002A9F0000000000000190,7F00000100002A9F0000000000000320'
+    """
+    raw = b"".join([store_host + _OFFSET.pack(at) for at in physical_offsets])
+    return raw.hex(",", len(store_host) + 8).upper()
+
+
 def parse_offset_id(text: str) -> tuple[bytes, int]:
     """Store host and commitlog offset of an offset id; ProtocolError when it is none."""
     try:

@@ -71,14 +71,15 @@ class Dispatched:
 
 def value_of(properties: bytes, name: bytes) -> bytes | None:
     """The value of a property, whose name is given with the separator behind it; None when it is missing or empty."""
-    at = properties.find(name)
-    while at > 0 and properties[at - 1] != 2:
-        at = properties.find(name, at + 1)
-    if at < 0:
+    if name not in properties:
         return None
-    at += len(name)
-    end = properties.find(b"\x02", at)
-    return (properties[at:end] if end >= 0 else properties[at:]) or None
+    before, _, rest = properties.partition(name)
+    while before and before[-1] != 2:  # only the end of another name
+        more, found, rest = rest.partition(name)
+        if not found:
+            return None
+        before = more
+    return rest.partition(b"\x02")[0] or None
 
 
 def kind_at(memory: memoryview, at: int) -> int:

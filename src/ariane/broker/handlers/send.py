@@ -18,10 +18,11 @@ from ariane.broker.send_properties import (
 from ariane.broker.send_target import FAQ, SendTarget, SendTargets
 from ariane.errors import ProtocolError, ResponseError
 from ariane.message import dead_letter_topic
-from ariane.protocol.batch import decode_batch
+from ariane.protocol.batch import split_batch
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import JSON, ONEWAY, Command
 from ariane.protocol.headers import SendMessageRequest, SendMessageRequestV2
+from ariane.protocol.ids import offset_id, offset_ids
 from ariane.protocol.units import TRANSACTION_ROLLBACK, Unit
 from ariane.remoting import Connection, Handler
 from ariane.store import PutResult, PutStatus
@@ -125,30 +126,35 @@ class SendHandler:
     def _units_of_batch(
         self, connection: Connection, request: Command, header: SendMessageRequest, target: SendTarget, queue_id: int
     ) -> list[Unit]:
-        born, stored = connection.peer_host, self._broker.store_host
-        sys_flag = header.sys_flag | target.sys_flag
-        shared = stored_properties(header.properties or "", self._cluster)
         try:
-            items = decode_batch(request.body)
+            items = split_batch(request.body)
         except ProtocolError as error:
             raise ResponseError(ResponseCode.MESSAGE_ILLEGAL, f"the batch is illegal: {error}") from None
         if not items:
             raise ResponseError(ResponseCode.MESSAGE_ILLEGAL, "the batch is illegal: it has no messages")
-        return [
-            Unit(
-                target.name,
-                item.body,
-                item.properties + (b"\x02" if item.properties[-1:] not in (b"", b"\x02") else b"") + shared,
-                queue_id=queue_id,
-                flag=item.flag,
-                sys_flag=sys_flag,
-                born_time=header.born_timestamp,
-                born_host=born,
-                store_host=stored,
-                reconsume_times=header.reconsume_times or 0,
+        shared = stored_properties(header.properties or "", self._cluster)
+        topic, born_host, store_host = target.name, connection.peer_host, self._broker.store_host
+        sys_flag = header.sys_flag | target.sys_flag
+        born_time, reconsume_times = header.born_timestamp, header.reconsume_times or 0
+        units: list[Unit] = []
+        for flag, body, properties in items:
+            if properties and properties[-1] != 2:
+                properties += b"\x02"
+            units.append(
+                Unit(
+                    topic,
+                    body,
+                    properties + shared,
+                    queue_id=queue_id,
+                    flag=flag,
+                    sys_flag=sys_flag,
+                    born_time=born_time,
+                    born_host=born_host,
+                    store_host=store_host,
+                    reconsume_times=reconsume_times,
+                )
             )
-            for item in items
-        ]
+        return units
 
     def _answer(
         self,
@@ -180,11 +186,11 @@ class SendHandler:
         return None
 
     def _ids(self, result: PutResult, batch: list[Unit] | None) -> str:
-        """The offset ids of what was stored, as `offset_id` gives them."""
-        host = self._host_digits().decode()
+        """The offset ids of what was stored, with commas between them."""
+        host = self._broker.store_host
         if batch is None:
-            return f"{host}{result.physical_offset:016X}"
-        return ",".join([f"{host}{unit.physical_offset:016X}" for unit in batch])
+            return offset_id(host, result.physical_offset)
+        return offset_ids(host, [unit.physical_offset for unit in batch])
 
     def _host_digits(self) -> bytes:
         host = self._broker.store_host
