@@ -182,31 +182,31 @@ async def test_a_wrong_expression_is_an_error_at_the_start(ns: str, topic: str, 
 
 
 class Pulls:
-    """Counts pulls that are under way."""
+    """Counts pulls."""
 
     def __init__(self) -> None:
-        self.sent = self.answered = 0
+        self.sent = 0
 
     def before_request(self, peer: str, command: Command) -> None:
         self.sent += command.code == RequestCode.PULL_MESSAGE
 
     def after_response(self, peer: str, request: Command, response: Command) -> None:
-        self.answered += request.code == RequestCode.PULL_MESSAGE
+        """Answers do not matter."""
 
 
-async def test_a_paused_consumer_pulls_nothing_until_it_resumes(
+async def test_a_paused_consumer_gets_nothing_until_it_resumes(
     ns: str, topic: str, producer: Producer, group: str
 ) -> None:
     inbox, pulls = Inbox(), Pulls()
-    options = {"name_servers": ns, "consume_from": FIRST, "poll_suspend": 0.1, "rpc_hooks": [pulls]}
+    options = {"name_servers": ns, "consume_from": FIRST, "rpc_hooks": [pulls]}
     async with aio.PushConsumer(group, topic, inbox, **options) as consumer:
         await consumer.pause()
-        await eventually(lambda: pulls.sent == pulls.answered, "the last pulls to end")
         before = pulls.sent
-        await producer.send(Message(topic, b"x"))
+        for i in range(4):
+            await producer.send(Message(topic, b"%d" % i))
         assert (pulls.sent, inbox.bodies) == (before, [])
         await consumer.resume()
-        await inbox.arrived(1)
+        await inbox.arrived(4)
 
 
 async def test_broadcasting_gives_all_messages_to_all_and_keeps_offsets_in_a_file(

@@ -167,6 +167,14 @@ class Engine:
                 continue
             await self.puller.pull_once(cache)
 
+    async def pause(self) -> None:
+        """Pull nothing more, and forget pulls that brokers hold: their answers would come in spite of the pause."""
+        self.puller.going.clear()
+        caches = [cache for cache in self.table.values() if not cache.dropped]
+        await self._stop_pulling([cache.queue for cache in caches])
+        for cache in caches:
+            self._pulls[cache.queue] = self._instance.spawn(self._pull(cache))
+
     async def _give_up(self, cache: ProcessQueue) -> bool:
         """Drain the queue, store its offset, unlock it: in this order, so that the next owner repeats little."""
         cache.drop()

@@ -203,9 +203,13 @@ class LiteEngine:
         context.status, context.success, context.returned = "CONSUME_SUCCESS", True, "SUCCESS"
         call_hooks([hook.after_consume for hook in self.hooks], context)
 
-    def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Pull nothing more of these."""
+    async def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Pull nothing more of these, and forget pulls that brokers hold."""
         self._paused |= set(queues)
+        caches = [self.table[queue] for queue in self._paused & self.table.keys()]
+        await self._stop_pulling([cache.queue for cache in caches])
+        for cache in caches:
+            self._pulls[cache.queue] = self._instance.spawn(self._pull(cache))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Pull these again."""

@@ -112,7 +112,7 @@ class LitePullConsumer(Lifecycle):
     async def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Pull nothing more of these queues."""
         self._running()
-        self._engine.pause(queues)
+        await self._engine.pause(queues)
 
     async def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Pull these queues again."""

@@ -20,6 +20,7 @@ from ariane.protocol.codes import ResponseCode
 log = logging.getLogger("ariane.client")
 
 FLOW_CONTROL_PAUSE = 0.02
+PULL_MARGIN = 15.0  # seconds beyond the time that a broker may hold a pull; Apache's looks at held ones each 5 s
 FIRST_PAUSE = 0.1  # after an error; doubled with each one that follows at once
 _UNKNOWN_TO_BROKER = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
@@ -110,7 +111,7 @@ class Puller:
             suspend=self._options.poll_suspend,
             version=self.versions.get(queue.queue.topic, 0),
             broker_id=self._suggested.get(queue.queue, 0),
-            timeout=self._options.poll_suspend,
+            timeout=PULL_MARGIN,
         )
         self._suggested[queue.queue] = result.suggested_broker
         self._meter.pulled(queue.queue.topic, self._clock.monotonic() - queue.last_pull)

@@ -90,7 +90,7 @@ class PushConsumer(Lifecycle):
     async def pause(self) -> None:
         """Pull nothing more; what is cached is still consumed."""
         self._running()
-        self._engine.puller.going.clear()
+        await self._engine.pause()
 
     async def resume(self) -> None:
         """Pull again."""
