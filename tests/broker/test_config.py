@@ -71,8 +71,8 @@ def test_defaults_equal_the_recorded_ones_where_the_recording_did_not_set_them()
 
 
 def test_options_that_mean_nothing_here_are_accepted_and_listed() -> None:
-    options = load("sendMessageThreadPoolNums=16\nbrokerName=a\nwarmMapedFileEnable=true")
-    assert options.ignored == ("sendMessageThreadPoolNums", "warmMapedFileEnable")
+    options = load("sendMessageThreadPoolNums=16\nbrokerName=a\ndebugLockEnable=true")
+    assert options.ignored == ("sendMessageThreadPoolNums", "debugLockEnable")
     assert options.as_properties()["sendMessageThreadPoolNums"] == "16"
 
 

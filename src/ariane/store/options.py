@@ -1,12 +1,18 @@
 """What a store can be told. The names follow RocketMQ's MessageStoreConfig; times are durations, sizes are bytes."""
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
 FlushKind = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
+
+
+def physical_memory() -> int:
+    """Bytes of memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +39,6 @@ class StoreOptions:
     flush_thorough_interval: timedelta = timedelta(seconds=10)
     transient_store_pool: bool = False
     commit_interval: timedelta = timedelta(milliseconds=200)
-    commit_least_pages: int = 4
-    commit_thorough_interval: timedelta = timedelta(milliseconds=200)
     flush_consumequeue_interval: timedelta = timedelta(seconds=1)
     flush_consumequeue_least_pages: int = 2
     flush_consumequeue_thorough_interval: timedelta = timedelta(seconds=60)
@@ -45,7 +49,6 @@ class StoreOptions:
     max_message_size: int = 4 << 20
     check_crc_on_recover: bool = True
     message_index_safe: bool = False
-    os_page_cache_busy_timeout: timedelta = timedelta(seconds=1)
 
     file_reserved_time: timedelta = timedelta(hours=72)
     delete_when: str = "04"  # hours of the day, separated by ;
@@ -57,21 +60,20 @@ class StoreOptions:
     delete_commitlog_files_interval: timedelta = timedelta(milliseconds=100)
     delete_consumequeue_files_interval: timedelta = timedelta(milliseconds=100)
     destroy_file_forcibly_interval: timedelta = timedelta(seconds=120)
-    redelete_hanged_file_interval: timedelta = timedelta(seconds=120)
 
     max_transfer_bytes_memory: int = 256 << 10
     max_transfer_count_memory: int = 32
     max_transfer_bytes_disk: int = 64 << 10
     max_transfer_count_disk: int = 8
     access_message_in_memory_max_ratio: int = 40  # per cent of total_memory
-    total_memory: int = 8 << 30
+    total_memory: int = field(default_factory=physical_memory)
     max_query_count: int = 64  # maxMsgsNumBatch: the most messages that one key query gives
 
     delay_ms: Callable[[int], int] | None = None  # delay of a level; None when this store serves no delayed messages
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            self._check(field.name, getattr(self, field.name))
+        for option in fields(self):
+            self._check(option.name, getattr(self, option.name))
         if self.flush not in ("ASYNC_FLUSH", "SYNC_FLUSH"):
             raise ValueError(f"flush must be ASYNC_FLUSH or SYNC_FLUSH, not {self.flush!r}")
         self._check_hours()
@@ -107,7 +109,6 @@ _LOWEST = {
     "commitlog_file_size": 4096,
     "index_entries": 2,
     "flush_least_pages": 0,
-    "commit_least_pages": 0,
     "flush_consumequeue_least_pages": 0,
     "consumequeue_memory": 4096,
     "open_consumequeue_files": 2,

@@ -115,13 +115,14 @@ class BrokerOptions:
     mapped_file_size_consume_queue: int
     """Bytes, a multiple of 20."""
     flush_interval_commit_log_ms: int
+    commit_interval_commit_log_ms: int
+    """How long the transient store pool gathers messages."""
     flush_commit_log_timed: bool
     flush_interval_consume_queue_ms: int
     clean_resource_interval_ms: int
     delete_commit_log_files_interval_ms: int
     delete_consume_queue_files_interval_ms: int
     destroy_maped_file_interval_forcibly_ms: int
-    redelete_hanged_file_interval_ms: int
     delete_when: str
     """Hours of the day, `04;16`."""
     disk_max_used_space_ratio_percent: int
@@ -160,10 +161,13 @@ class BrokerOptions:
     """As text; see `delay_levels_ms`."""
     flush_delay_offset_interval_ms: int
     clean_file_forcibly_enable: bool
+    warm_maped_file_enable: bool
     offset_check_in_slave: bool
     disk_fall_recorded: bool
     os_page_cache_busy_time_out_mills: int
     default_query_max_num: int
+    transient_store_pool_enable: bool
+    """Counts for a master with ASYNC_FLUSH only, as in RocketMQ."""
     enable_dledger_commit_log: bool
     dledger_group: str | None
     dledger_peers: str | None
