@@ -59,6 +59,7 @@ class MemoryFiles:
         self.rules: list[Rule] = []
         self.calls: list[tuple[str, Path]] = []
         self.crash_at = -1  # the number of the call that does not happen any more
+        self.before_call: Callable[[], None] | None = None  # to look at the file system between two calls
         self.used_ratio: float | None = None  # pretend this instead of counting blocks
         self._clock = clock or SystemClock()
         self._nodes: dict[Path, Node] = {}
@@ -100,6 +101,8 @@ class MemoryFiles:
         if self._crashed or len(self.calls) == self.crash_at:
             self._crashed = True
             raise Crash(f"before {operation} {path}")
+        if self.before_call is not None:
+            self.before_call()
         self.calls.append((operation, path))
         for rule in self.rules:
             if rule.operation == operation and rule.part in str(path) and rule.times != 0:
