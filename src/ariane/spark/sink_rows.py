@@ -19,10 +19,8 @@ from pyspark.sql.types import (
 
 from ariane.client.outgoing import checked_properties
 from ariane.errors import ConfigError, InvalidMessage
-from ariane.message import DELAY, KEYS, TAGS, UNIQUE_KEY, is_valid_name
+from ariane.message import DELAY, DELIVER_TIME, KEYS, TAGS, TIMER_DELIVER_MS, UNIQUE_KEY, is_valid_name
 from ariane.protocol.properties import decode_properties
-
-DELIVER_TIME: Final = "TIMER_DELIVER_MS"  # property of brokers that know timers
 
 _COLUMNS: Final[dict[str, tuple[type[DataType], ...]]] = {
     "body": (BinaryType, StringType),
@@ -120,7 +118,8 @@ def _row(
         raise InvalidMessage(f"a row has topic {topic!r}, which is not a valid name")
     properties = decode_properties(given) if isinstance(given, str) else dict(given or ())
     properties |= more
-    for name, value in ((TAGS, tags), (KEYS, keys), (DELAY, delay or None), (DELIVER_TIME, deliver)):
+    given_apart = (tags, keys, delay or None, deliver, deliver)
+    for name, value in zip((TAGS, KEYS, DELAY, DELIVER_TIME, TIMER_DELIVER_MS), given_apart, strict=True):
         if value is not None:
             properties[name] = str(value)
     is_delayed = DELAY in properties or DELIVER_TIME in properties

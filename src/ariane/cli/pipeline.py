@@ -1,0 +1,343 @@
+"""`ariane pipeline`: data pipelines over topics and stores, on Spark."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ariane.spark.access import Access
+    from ariane.spark.pipelines.origin import Origin
+
+app = typer.Typer(help="Data pipelines over topics and stores, on Spark.", no_args_is_help=True)
+out = Console(soft_wrap=True, highlight=False)
+err = Console(stderr=True)
+
+NameServer = Annotated[str, typer.Option("--namesrv", "-n", envvar="NAMESRV_ADDR", help="name servers, a:9876;b:9876")]
+Topic = Annotated[str, typer.Option("--topic", "-t", help="topics, by comma")]
+Pattern = Annotated[str, typer.Option("--pattern", help="topics, by a regular expression")]
+Store = Annotated[str, typer.Option("--store", help="store folders, by comma, instead of a cluster")]
+Master = Annotated[str, typer.Option("--master", help="Spark's master; without it spark-submit's, or local[*]")]
+Conf = Annotated[list[str], typer.Option("--conf", help="a setting of Spark, name=value; more than once")]
+Option = Annotated[list[str], typer.Option("--option", help="a further option of the source or sink, name=value")]
+
+LATE = 3  # exit code when an archive is about to lose messages
+
+
+def session(master: str, conf: list[str]) -> "SparkSession":
+    """The session of this run."""
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError:
+        err.print("Spark is not installed; the pipelines need: pip install 'ariane\\[spark]' and Java 17")
+        raise typer.Exit(2) from None
+    builder: Any = SparkSession.builder.appName("ariane pipeline")
+    if master:
+        builder = builder.master(master)
+    for name, value in _pairs(conf).items():
+        builder = builder.config(name, value)
+    spark: SparkSession = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _pairs(given: list[str]) -> dict[str, str]:
+    pairs = dict(item.partition("=")[::2] for item in given)
+    if "" in pairs.values():
+        raise typer.BadParameter("must be name=value")
+    return pairs
+
+
+def _origin(namesrv: str, topic: str, pattern: str, store: str, option: list[str]) -> "Origin":
+    from ariane.spark.pipelines.origin import Stores, Topics
+
+    if store:
+        return Stores(store, topic, _pairs(option))
+    if not namesrv:
+        raise typer.BadParameter("--namesrv or --store is needed")
+    return Topics(namesrv, topic, pattern, _pairs(option))
+
+
+def _access(namesrv: str, option: list[str]) -> "Access":
+    from ariane.spark.access import ACCESS_OPTIONS, Access
+    from ariane.spark.options import Given
+
+    known = {name.lower() for name in ACCESS_OPTIONS}
+    given = {name: value for name, value in _pairs(option).items() if name.lower() in known}
+    return Access.parse(Given.check({"nameServer": namesrv, **given}, ACCESS_OPTIONS, "the pipeline"))
+
+
+@contextmanager
+def _display(what: str) -> Iterator[Any]:
+    """A line that shows how far it is; `show(text)` changes it."""
+    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+    with Progress(*columns, console=err, transient=True) as progress:
+        task = progress.add_task(what)
+        yield lambda text: progress.update(task, description=f"{what}: {text}")
+
+
+def _follow(query: Any, what: str) -> int:
+    """Show a query's progress until it ends; how many rows it had."""
+    rows, batch = 0, -1
+    with _display(what) as show:
+        while not query.awaitTermination(1):
+            for progress in query.recentProgress:
+                if progress.batchId > batch:
+                    rows, batch = rows + progress.numInputRows, progress.batchId
+            last = query.lastProgress
+            if last is not None:
+                show(f"{rows:,} messages, {last.processedRowsPerSecond or 0:,.0f} a second, {_behind(last)} behind")
+    return int(rows + sum(progress.numInputRows for progress in query.recentProgress if progress.batchId > batch))
+
+
+def _behind(progress: Any) -> str:
+    from ariane.spark.progress import queue_lag
+
+    try:
+        return f"{sum(queue_lag(progress).values()):,}"
+    except ValueError:  # a store's offsets are positions, not counts
+        return "-"
+
+
+def _print(frame: "DataFrame") -> None:
+    """A small frame as a table on the screen, or with tabs for other programs."""
+    rows = [["" if value is None else str(value) for value in row] for row in frame.collect()]
+    if not out.is_terminal:
+        typer.echo("\n".join("\t".join(row) for row in [frame.columns, *rows]))
+        return
+    table = Table(*frame.columns)
+    for row in rows:
+        table.add_row(*row)
+    out.print(table)
+
+
+@app.command()
+def archive(
+    path: Annotated[str, typer.Argument(help="the archive: a folder on any file system that Spark knows")],
+    namesrv: NameServer = "",
+    topic: Topic = "",
+    pattern: Pattern = "",
+    store: Store = "",
+    continuous: Annotated[bool, typer.Option("--continuous", help="go on until stopped")] = False,
+    delta: Annotated[bool, typer.Option("--delta", help="a Delta table instead of Parquet")] = False,
+    compact: Annotated[bool, typer.Option("--compact", help="put small files together afterwards")] = False,
+    before_expiry: Annotated[
+        float, typer.Option(help="only look: exit with 3 if messages not archived expire within so many hours")
+    ] = 0,
+    retention: Annotated[float, typer.Option(help="hours that brokers keep messages, fileReservedTime")] = 72,
+    master: Master = "",
+    conf: Conf = [],  # noqa: B006  typer makes a new list of it
+    option: Option = [],  # noqa: B006
+) -> None:
+    """Topics or store folders to Parquet, by topic and hour, each message once; goes on where it ended."""
+    from ariane.spark.pipelines import archive as archiving
+    from ariane.spark.pipelines.compaction import compact as compact_files
+
+    spark = session(master, conf)
+    if before_expiry:
+        _expiry(spark, path, namesrv, topic, option, before_expiry, retention)
+        return
+    form = archiving.Archive(path, "delta" if delta else "parquet")
+    origin = _origin(namesrv, topic, pattern, store, option)
+    rows = _follow(archiving.start_archive(spark, origin, form, continuous=continuous), "archive")
+    out.print(f"{rows:,} messages archived to {path}")
+    if store:
+        _archived_files(spark, path, store)
+    if compact:
+        out.print(f"{compact_files(spark, path):,} small files put together")
+
+
+def _archived_files(spark: "SparkSession", path: str, store: str) -> None:
+    from ariane.spark.pipelines.status import file_status
+
+    for status in file_status(spark, path, store):
+        word = "archived" if status.archived else f"not archived, {status.missing:,} bytes missing"
+        out.print(f"  {status.file}  {word}")
+
+
+def _expiry(
+    spark: "SparkSession", path: str, namesrv: str, topic: str, option: list[str], hours: float, retention: float
+) -> None:
+    from ariane.spark.pipelines.archive import archived_offsets
+    from ariane.spark.pipelines.expiry import behind
+
+    topics = [name.strip() for name in topic.split(",") if name.strip()]
+    found = behind(_access(namesrv, option), topics, archived_offsets(spark, path), retention)
+    for queue in found:
+        left = f"{queue.lost:,} lost already" if queue.lost else f"{queue.hours_left:.1f} h left"
+        out.print(f"{queue.queue}: {queue.missing:,} messages not archived, {left}")
+    if any(queue.hours_left < hours for queue in found):
+        err.print(f"[red]the archive lags: messages expire within {hours:g} h[/red]")
+        raise typer.Exit(LATE)
+    out.print(f"nothing expires within {hours:g} h that is not archived")
+
+
+@app.command()
+def replay(
+    archive: Annotated[str, typer.Argument(help="the archive")],
+    topic: Annotated[str, typer.Argument(help="the archived topic")],
+    target: Annotated[str, typer.Argument(help="the topic to send to")],
+    namesrv: NameServer = "",
+    state: Annotated[str, typer.Option(help="a folder that remembers what is done, to go on after a crash")] = "",
+    start: Annotated[str, typer.Option(help="from this time of storing on")] = "",
+    end: Annotated[str, typer.Option(help="before this time of storing")] = "",
+    rate: Annotated[int, typer.Option(help="messages a second; 0 without a limit")] = 0,
+    exactly_once: Annotated[bool, typer.Option("--exactly-once", help="each hour in a transaction")] = False,
+    master: Master = "",
+    conf: Conf = [],  # noqa: B006
+    option: Option = [],  # noqa: B006
+) -> None:
+    """An archive, or a time range of it, back into a topic, in order per queue."""
+    from ariane.spark.pipelines.replay import Replay, run_replay
+
+    delivery = "exactly-once" if exactly_once else "at-least-once"
+    plan = Replay(
+        archive, topic, target, namesrv, state or f"{archive.rstrip('/')}/_ariane/replay-{target}", start, end,
+        rate or None, delivery, tuple(_pairs(option).items()),
+    )  # fmt: skip
+    total = 0
+    with _display("replay") as show:
+        for hour, count in run_replay(session(master, conf), plan):
+            total += count
+            show(f"{hour} done, {total:,} messages")
+    out.print(f"{total:,} messages replayed to {target}")
+
+
+@app.command()
+def analyse(
+    namesrv: NameServer = "",
+    topic: Topic = "",
+    pattern: Pattern = "",
+    store: Store = "",
+    archive: Annotated[str, typer.Option(help="an archive, instead of a cluster or a store")] = "",
+    window: Annotated[str, typer.Option(help="the length of a window")] = "1 minute",
+    watermark: Annotated[str, typer.Option(help="a message stored so long after its birth is late")] = "10 minutes",
+    body_schema: Annotated[str, typer.Option(help="of JSON bodies: 'amount double, city string'")] = "",
+    html: Annotated[Path | None, typer.Option(help="write a page with plots")] = None,
+    parquet: Annotated[str, typer.Option(help="write the windows as Parquet")] = "",
+    to_topic: Annotated[str, typer.Option(help="send the windows to a topic, as JSON")] = "",
+    master: Master = "",
+    conf: Conf = [],  # noqa: B006
+    option: Option = [],  # noqa: B006
+) -> None:
+    """Counts, bytes, latencies, top keys, tags and producers, late messages, fields of JSON bodies."""
+    from ariane.spark.pipelines import analyse as analysing
+    from ariane.spark.pipelines.archive import read_archive
+    from ariane.spark.pipelines.origin import batch
+    from ariane.spark.pipelines.output import windows_to_topic
+    from ariane.spark.pipelines.report import page
+
+    spark = session(master, conf)
+    with _display("analyse"):
+        rows = (
+            read_archive(spark, archive) if archive else batch(spark, _origin(namesrv, topic, pattern, store, option))
+        )
+        questions = analysing.Questions(window, watermark, body_schema=body_schema)
+        answers = analysing.analyse(rows, questions)
+    for name, value in answers.totals.items():
+        out.print(f"{name:16} {value}")
+    if html is not None:
+        html.write_text(page(answers, f"Topics {topic or pattern or archive or store}"))
+        out.print(f"report: {html}")
+    if parquet:
+        analysing.windowed(rows, questions).write.mode("overwrite").parquet(parquet)
+    if to_topic:
+        windows_to_topic(analysing.windowed(rows, questions), namesrv, to_topic, _pairs(option))
+
+
+@app.command()
+def lag(
+    group: Annotated[str, typer.Option("--group", "-g", help="groups, by comma")],
+    topic: Topic,
+    namesrv: NameServer,
+    every: Annotated[float, typer.Option(help="seconds between samples; 0 for one sample")] = 0,
+    samples: Annotated[int, typer.Option(help="how many")] = 60,
+    parquet: Annotated[str, typer.Option(help="append the samples to this folder")] = "",
+    master: Master = "",
+    conf: Conf = [],  # noqa: B006
+    option: Option = [],  # noqa: B006
+) -> None:
+    """How far groups are behind, per queue, in messages and in time; once or over time."""
+    from ariane.spark.cluster import Cluster
+    from ariane.spark.pipelines.lag import LAG_SCHEMA, rows_of, sample
+
+    access = _access(namesrv, option)
+    spark = session(master, conf)
+    groups, topics = ([name.strip() for name in text.split(",")] for text in (group, topic))
+    with Cluster(access) as cluster:
+        for number in range(samples if every else 1):
+            if number:
+                time.sleep(every)
+            rows = rows_of(sample(cluster, access, groups, topics))
+            frame = spark.createDataFrame(rows, LAG_SCHEMA)
+            if parquet:
+                frame.coalesce(1).write.mode("append").parquet(parquet)
+            _print(frame)
+
+
+@app.command()
+def dlq(
+    namesrv: NameServer = "",
+    group: Annotated[str, typer.Option("--group", "-g", help="groups, by comma; all without it")] = "",
+    store: Store = "",
+    samples: Annotated[int, typer.Option(help="of each kind of failure")] = 3,
+    master: Master = "",
+    conf: Conf = [],  # noqa: B006
+    option: Option = [],  # noqa: B006
+) -> None:
+    """What fails, since when, from which topic, with samples."""
+    from ariane.message import dead_letter_topic
+    from ariane.spark.pipelines.dlq import summary
+    from ariane.spark.pipelines.origin import batch
+
+    topics = ",".join(dead_letter_topic(name.strip()) for name in group.split(",") if name.strip())
+    origin = _origin(namesrv, topics, "" if topics or store else "%DLQ%.*", store, option)
+    _print(summary(batch(session(master, conf), origin), samples))
+
+
+@app.command()
+def trace(
+    namesrv: NameServer = "",
+    topic: Topic = "RMQ_SYS_TRACE_TOPIC",
+    store: Store = "",
+    parquet: Annotated[str, typer.Option(help="write every delivery as Parquet")] = "",
+    master: Master = "",
+    conf: Conf = [],  # noqa: B006
+    option: Option = [],  # noqa: B006
+) -> None:
+    """The trace topic: send-to-consume latencies, retries and success rates."""
+    from ariane.spark.pipelines.origin import batch
+    from ariane.spark.pipelines.trace import deliveries, summary
+
+    rows = batch(session(master, conf), _origin(namesrv, topic, "", store, option))
+    _print(summary(rows))
+    if parquet:
+        deliveries(rows).write.mode("overwrite").parquet(parquet)
+
+
+@app.command()
+def settle(
+    checkpoint: Annotated[str, typer.Argument(help="the checkpoint of a query with delivery=exactly-once")],
+    namesrv: NameServer,
+    option: Option = [],  # noqa: B006
+) -> None:
+    """Finish what a driver had committed and could not tell its brokers any more, if it never comes back."""
+    from ariane.spark.checks import finish
+    from ariane.spark.decisions import Decisions
+    from ariane.spark.sink_options import SinkOptions
+
+    given = {"nameServer": namesrv, "delivery": "exactly-once", "checkpointLocation": checkpoint, **_pairs(option)}
+    options, decisions = SinkOptions.parse(given), Decisions(checkpoint)
+    unsettled = [decision for decision in decisions.all() if not decision.settled]
+    for decision in unsettled:
+        finish(decision, options, decisions)
+    out.print(json.dumps({"finished": [decision.batch for decision in unsettled]}))

@@ -1,0 +1,133 @@
+"""What is in a topic: how much, when, how late, from whom; and for JSON bodies what is in their fields."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import NumericType
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What to ask of the messages."""
+
+    window: str = "1 minute"
+    watermark: str = "10 minutes"  # a message stored so long after it was born is late
+    top: int = 20
+    body_schema: str = ""  # of JSON bodies, as Spark's DDL: "amount double, city string"
+
+
+@dataclass
+class Answers:
+    """The results: small frames, each with a name, that were computed once."""
+
+    questions: Questions
+    totals: dict[str, Any] = field(default_factory=dict)
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+
+def latency() -> Column:
+    """Milliseconds from birth at the sender to storing at the broker."""
+    return F.unix_millis("storeTimestamp") - F.unix_millis("bornTimestamp")
+
+
+def windowed(rows: DataFrame, questions: Questions) -> DataFrame:
+    """Counts, bytes and latencies by topic and window of the birth time; for batches and streams alike."""
+    measured = rows.withColumn("latency", latency()).withColumn("bytes", F.length("body"))
+    counted = (
+        measured.withWatermark("bornTimestamp", questions.watermark)
+        .groupBy("topic", F.window("bornTimestamp", questions.window).alias("window"))
+        .agg(
+            F.count("*").alias("messages"),
+            F.sum("bytes").alias("bytes"),
+            F.percentile_approx("latency", 0.5).alias("latency_ms_p50"),
+            F.percentile_approx("latency", 0.99).alias("latency_ms_p99"),
+            F.max("latency").alias("latency_ms_max"),
+        )
+    )
+    times = F.col("window.start").alias("from"), F.col("window.end").alias("to")
+    return counted.select("topic", *times, *counted.columns[2:])
+
+
+def analyse(rows: DataFrame, questions: Questions) -> Answers:
+    """Answer every question over a batch of messages."""
+    rows = rows.persist()
+    try:
+        answers = Answers(questions, _totals(rows, questions))
+        answers.tables["windows"] = _collect(windowed(rows, questions).orderBy("topic", "from"))
+        answers.tables["latencies"] = _latencies(rows)
+        for name, column in (("keys", "keys"), ("tags", "tags"), ("producers", "producer")):
+            answers.tables[f"top {name}"] = _top(rows, column, questions.top)
+        if questions.body_schema:
+            answers.tables["fields"] = fields(rows, questions.body_schema)
+        return answers
+    finally:
+        rows.unpersist()
+
+
+def _collect(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in frame.collect()]
+
+
+def _totals(rows: DataFrame, questions: Questions) -> dict[str, Any]:
+    late = F.col("storeTimestamp") > F.col("bornTimestamp") + F.expr(f"INTERVAL {questions.watermark}")
+    measured = rows.withColumn("latency", latency())
+    (totals,) = _collect(
+        measured.agg(
+            F.count("*").alias("messages"),
+            F.sum(F.length("body")).alias("bytes"),
+            F.countDistinct("topic").alias("topics"),
+            F.countDistinct("brokerName", "topic", "queueId").alias("queues"),
+            F.min("storeTimestamp").alias("first"),
+            F.max("storeTimestamp").alias("last"),
+            F.sum(late.cast("bigint")).alias("late"),
+            F.percentile_approx("latency", 0.5).alias("latency_ms_p50"),
+            F.percentile_approx("latency", 0.99).alias("latency_ms_p99"),
+            F.max("latency").alias("latency_ms_max"),
+        )
+    )
+    return totals
+
+
+def _latencies(rows: DataFrame) -> list[dict[str, Any]]:
+    """How many messages took how long, in steps of powers of two."""
+    step = F.when(latency() < 1, 0).otherwise(F.floor(F.log2(latency())) + 1)
+    counted = rows.groupBy(step.cast("int").alias("step")).count().orderBy("step")
+    return [{"below_ms": 2**row.step, "messages": row["count"]} for row in counted.collect()]
+
+
+def _top(rows: DataFrame, column: str, count: int) -> list[dict[str, Any]]:
+    """The most frequent values; a message with several keys counts for each, a sender is a host without its port."""
+    values = {
+        "keys": F.explode(F.split("keys", " ")),
+        "tags": F.col("tags"),
+        "producer": F.regexp_replace("bornHost", r":\d+$", ""),
+    }
+    named = rows.select(values[column].alias("value")).where("value is not null and value <> ''")
+    return _collect(named.groupBy("value").count().orderBy(F.desc("count"), "value").limit(count))
+
+
+def typed(rows: DataFrame, schema: str) -> DataFrame:
+    """The rows with the fields of their JSON bodies as columns of `value`; null where a body is no such JSON."""
+    return rows.withColumn("value", F.from_json(F.col("body").cast("string"), schema))
+
+
+def fields(rows: DataFrame, schema: str) -> list[dict[str, Any]]:
+    """For each field of JSON bodies how often it is there, and its range."""
+    values = typed(rows, schema).select("value.*")
+    measures: list[Column] = [F.count("*").alias("all")]
+    for column in values.schema.fields:
+        name, is_number = column.name, isinstance(column.dataType, NumericType)
+        measures += [
+            F.count(name).alias(f"{name}.present"),
+            F.min(name).cast("string").alias(f"{name}.min"),
+            F.max(name).cast("string").alias(f"{name}.max"),
+            (F.avg(name) if is_number else F.lit(None).cast("double")).alias(f"{name}.mean"),
+        ]
+    (found,) = _collect(values.agg(*measures))
+    return [
+        {"field": name, "missing": found["all"] - found[f"{name}.present"]}
+        | {what: found[f"{name}.{what}"] for what in ("present", "min", "max", "mean")}
+        for name in values.columns
+    ]

@@ -1,0 +1,116 @@
+"""Topics or whole store folders to Parquet (or Delta), each message once, by topic and hour.
+
+A batch is written aside, then its files are moved into the table under names that carry the batch's number. A batch
+that is run again after a crash first removes what it had moved before: so the table never has a row twice.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ariane.spark.pipelines.compaction import CHECKPOINT, batch_of, last_batch, recover
+from ariane.spark.pipelines.folders import NOTES, Folder
+from ariane.spark.pipelines.origin import Origin, Topics, stream
+
+STAGING: Final = f"{NOTES}/staging"
+HOUR: Final = "yyyy-MM-dd-HH"
+
+
+@dataclass(frozen=True)
+class Archive:
+    """An archive's place and form."""
+
+    path: str
+    form: str = "parquet"  # or delta
+    max_per_trigger: int = 1_000_000  # messages of topics
+    bytes_per_trigger: int = 1 << 30  # bytes of store folders
+
+    def limits(self, origin: Origin) -> dict[str, Any]:
+        if isinstance(origin, Topics):
+            return {"startingOffsets": "earliest", "maxOffsetsPerTrigger": self.max_per_trigger}
+        return {"maxBytesPerTrigger": self.bytes_per_trigger}
+
+
+def has_delta() -> bool:
+    """Whether the Python package of Delta is installed."""
+    return find_spec("delta") is not None
+
+
+def start_archive(spark: SparkSession, origin: Origin, archive: Archive, *, continuous: bool = False) -> StreamingQuery:
+    """Start archiving: to the present, or on and on. It goes on from where an earlier run ended, however that ended."""
+    folder = Folder(spark, archive.path)
+    recover(folder)
+    rows = stream(spark, origin, **archive.limits(origin)).withColumn("hour", F.date_format("storeTimestamp", HOUR))
+    write = _to_delta(archive) if archive.form == "delta" else _to_parquet(folder)
+    writer = rows.writeStream.queryName(f"archive to {archive.path}").foreachBatch(write)
+    writer = writer.option("checkpointLocation", folder.at(CHECKPOINT))
+    return writer.start() if continuous else writer.trigger(availableNow=True).start()
+
+
+def _to_parquet(folder: Folder) -> Callable[[DataFrame, int], None]:
+    def write(rows: DataFrame, batch: int) -> None:
+        folder.remove(STAGING)
+        for name in _published(folder, batch):
+            folder.remove(name)
+        _in_few_files(rows).write.partitionBy("topic", "hour").parquet(folder.at(STAGING))
+        for name, _ in list(folder.walk(STAGING)):
+            if name.endswith(".parquet"):
+                folder.move(name, _public_name(name, batch))
+        folder.remove(STAGING)
+
+    return write
+
+
+def _in_few_files(rows: DataFrame) -> DataFrame:
+    """Rows of one queue stay together and in order; without this every task would write a file for every hour."""
+    return rows.repartition("topic", "hour", "brokerName", "queueId").sortWithinPartitions(
+        "topic", "hour", "brokerName", "queueId", "queueOffset"
+    )
+
+
+def _public_name(name: str, batch: int) -> str:
+    *partition, file = name.removeprefix(STAGING + "/").split("/")
+    return "/".join((*partition, f"batch-{batch:012d}-{file}"))
+
+
+def _published(folder: Folder, batch: int) -> list[str]:
+    return [name for name, _ in folder.walk() if not name.startswith(NOTES) and batch_of(name) == batch]
+
+
+def _to_delta(archive: Archive) -> Callable[[DataFrame, int], None]:
+    def write(rows: DataFrame, batch: int) -> None:
+        """Delta itself leaves out a batch that it has already."""
+        writer = _in_few_files(rows).write.format("delta").mode("append").partitionBy("topic", "hour")
+        writer.option("txnAppId", archive.path).option("txnVersion", batch).save(archive.path)
+
+    return write
+
+
+def read_archive(spark: SparkSession, path: str) -> DataFrame:
+    """The archived rows."""
+    if Folder(spark, path).exists("_delta_log"):
+        return spark.read.format("delta").load(path)
+    return spark.read.parquet(path)
+
+
+def archived_offsets(spark: SparkSession, path: str) -> dict[str, Any]:
+    """Up to where everything is in the archive, in the form of the source's offsets. Only finished batches count."""
+    folder = Folder(spark, path)
+    done = last_batch(folder)
+    if done < 0:
+        return {}
+    lines = _lines(spark, folder.at(CHECKPOINT, "offsets", str(done)))
+    offsets: dict[str, Any] = lines[-1]
+    return offsets
+
+
+def _lines(spark: SparkSession, path: str) -> list[Any]:
+    """Spark's offset log: a version, its own settings, then a line for each source."""
+    text = "\n".join(row.value for row in spark.read.text(path, wholetext=True).collect())
+    return [json.loads(line) for line in text.splitlines()[1:]]

@@ -1,0 +1,77 @@
+"""Files of a table, on any file system that Spark knows, through its own classes on the driver."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+NOTES: Final = "_ariane"  # what Ariane keeps beside the data; Spark passes over names that begin so
+
+
+class Folder:
+    """A folder that holds a table and Ariane's notes about it."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        jvm: Any = spark._jvm
+        self._path_of = jvm.org.apache.hadoop.fs.Path
+        self._root = self._path_of(path)
+        self._files = self._root.getFileSystem(spark._jsc.hadoopConfiguration())
+        self._io = jvm.org.apache.commons.io.IOUtils
+        self.path = path
+
+    def at(self, *names: str) -> str:
+        """The path of something inside."""
+        return "/".join((self.path.rstrip("/"), *names))
+
+    def _inside(self, name: str) -> Any:
+        return self._path_of(self.at(name))
+
+    def exists(self, name: str) -> bool:
+        return bool(self._files.exists(self._inside(name)))
+
+    def walk(self, name: str = "") -> Iterator[tuple[str, int]]:
+        """Every file below, by its path inside the folder, with its size; hidden ones are Ariane's or Spark's own."""
+        start = self._inside(name) if name else self._root
+        if not self._files.exists(start):
+            return
+        root = self._files.makeQualified(self._root).toString().rstrip("/") + "/"
+        found = self._files.listFiles(start, True)
+        while found.hasNext():
+            status = found.next()
+            yield status.getPath().toString().removeprefix(root), int(status.getLen())
+
+    def move(self, name: str, target: str) -> None:
+        """Rename a file, making the folders above its new place."""
+        goal = self._inside(target)
+        self._files.mkdirs(goal.getParent())
+        if not self._files.rename(self._inside(name), goal):
+            raise OSError(f"{self.at(name)} could not be renamed to {self.at(target)}")
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a folder with all in it."""
+        self._files.delete(self._inside(name), True)
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Replace a small file: readers see the old one or the new one."""
+        draft, goal = self._inside(name + ".tmp"), self._inside(name)
+        self._files.mkdirs(goal.getParent())
+        stream = self._files.create(draft, True)
+        try:
+            stream.write(bytearray(json.dumps(value, indent=1).encode()))
+        finally:
+            stream.close()
+        self._files.delete(goal, False)
+        if not self._files.rename(draft, goal):
+            raise OSError(f"{self.at(name)} could not be written")
+
+    def read_json(self, name: str) -> Any:
+        """A small file, or None."""
+        path = self._inside(name)
+        if not self._files.exists(path):
+            return None
+        stream = self._files.open(path)
+        try:
+            return json.loads(bytes(self._io.toByteArray(stream)))
+        finally:
+            stream.close()

@@ -1,0 +1,60 @@
+"""Where a pipeline reads: topics of a cluster, or store folders."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ariane.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Topics of a cluster; `options` are further options of the `rocketmq` source, such as keys and TLS."""
+
+    name_server: str
+    topic: str = ""
+    pattern: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        return "rocketmq"
+
+    def settings(self) -> dict[str, Any]:
+        """The options that name them."""
+        if bool(self.topic) == bool(self.pattern):
+            raise ConfigError("a topic or a pattern of topics is needed, and not both")
+        which = {"topic": self.topic} if self.topic else {"topicPattern": self.pattern}
+        return {"nameServer": self.name_server, **which, **self.options}
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Store folders, by comma; `options` are further options of the `rocketmq-commitlog` source."""
+
+    path: str
+    topic: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        return "rocketmq-commitlog"
+
+    def settings(self) -> dict[str, Any]:
+        """The options that name them."""
+        return {"path": self.path, **({"topic": self.topic} if self.topic else {}), **self.options}
+
+
+Origin = Topics | Stores
+
+
+def batch(spark: SparkSession, origin: Origin, **more: Any) -> DataFrame:
+    """What is there now."""
+    return spark.read.format(origin.source).options(**origin.settings(), **more).load()
+
+
+def stream(spark: SparkSession, origin: Origin, **more: Any) -> DataFrame:
+    """What is there, and what comes."""
+    return spark.readStream.format(origin.source).options(**origin.settings(), **more).load()

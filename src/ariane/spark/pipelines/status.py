@@ -1,0 +1,38 @@
+"""Which log files of a store are archived to their last message, and may be deleted."""
+
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from ariane.spark.commitlog_stream import log_end
+from ariane.spark.log_files import commitlog_folder, log_files
+from ariane.spark.pipelines.archive import archived_offsets
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """One log file. A file that is still written to is not archived, however much of it is."""
+
+    file: str
+    archived: bool
+    missing: int  # bytes that are written and not archived
+
+
+def file_status(spark: SparkSession, archive: str, stores: str) -> list[FileStatus]:
+    """Every log file of the stores, by what finished batches of the archive say."""
+    have = archived_offsets(spark, archive)
+    return [
+        status
+        for store in (part.strip() for part in stores.split(","))
+        for status in _of_store(store, int(have.get(store, 0)))
+    ]
+
+
+def _of_store(store: str, have: int) -> list[FileStatus]:
+    files = log_files(commitlog_folder(store))
+    end = log_end(files, have)
+    return [
+        FileStatus(file.path, file.end <= have, max(0, min(file.end, end) - max(file.base, have)))
+        for file in files
+        if file.base < end
+    ]

@@ -1,0 +1,184 @@
+"""The pipelines, through the command line where they have one."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ariane.cli.pipeline import LATE, app
+from ariane.client.sync import Admin, Producer
+from ariane.message import Message, MessageQueue
+from ariane.spark.pipelines.analyse import Questions, analyse
+from ariane.spark.pipelines.archive import archived_offsets, read_archive
+from ariane.spark.pipelines.compaction import PLAN, compact
+from ariane.spark.pipelines.folders import Folder
+from ariane.spark.pipelines.origin import Topics, batch
+from ariane.spark.pipelines.replay import REPLAY_OF
+from ariane.spark.pipelines.report import page
+from ariane.spark.pipelines.trace import summary
+from tests.peers import unique
+from tests.spark.clusters import Target, await_that, numbered
+from tests.spark.conftest import RecordedStore
+
+
+def run(*arguments: Any, code: int = 0) -> Result:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, (result.output, result.exception)
+    return result
+
+
+def archived(spark: Any, path: Path) -> Counter[int]:
+    return Counter(int(row.keys[1:]) for row in read_archive(spark, str(path)).select("keys").collect())
+
+
+def test_an_archive_has_each_message_once_and_goes_on(spark: Any, ours: Target, tmp_path: Path) -> None:
+    topic, path = ours.topic(), tmp_path / "archive"
+    messages = numbered(topic, 400)
+    ours.send(topic, messages[:200])
+    assert "200 messages archived" in run("archive", path, "-n", ours.namesrv, "-t", topic).output
+    late = run("archive", path, "-n", ours.namesrv, "-t", topic, "--before-expiry", 1)
+    assert "nothing expires within 1 h" in late.output
+    ours.send(topic, messages[200:])
+    late = run("archive", path, "-n", ours.namesrv, "-t", topic, "--before-expiry", 1, "--retention", 0.5, code=LATE)
+    assert "50 messages not archived" in late.output
+    run("archive", path, "-n", ours.namesrv, "-t", topic)
+    assert archived(spark, path) == Counter(range(400))
+    row = read_archive(spark, str(path)).first()
+    assert row.hour == row.storeTimestamp.strftime("%Y-%m-%d-%H")
+    for name in path.joinpath("_ariane/checkpoint/commits").glob("*1*"):
+        name.unlink()  # the driver died before the last batch was done
+    assert sum(archived_offsets(spark, str(path))[topic]["broker-a"].values()) == 200
+    assert compact(spark, str(path), files=1) == 1  # of the first batch alone
+    run("archive", path, "-n", ours.namesrv, "-t", topic)
+    assert archived(spark, path) == Counter(range(400))
+    (folder,) = path.glob("topic=*/hour=*")
+    assert len(list(folder.glob("*.parquet"))) > 1
+    run("archive", path, "-n", ours.namesrv, "-t", topic, "--compact")
+    compact(spark, str(path), files=2)
+    assert len(list(folder.glob("*.parquet"))) == 1
+    assert archived(spark, path) == Counter(range(400))
+
+
+def test_a_compaction_that_was_interrupted_is_carried_out(spark: Any, ours: Target, tmp_path: Path) -> None:
+    topic, path = ours.topic(queues=2), tmp_path / "archive"
+    ours.send(topic, numbered(topic, 20), queue_ids=(0, 1))
+    run("archive", path, "-n", ours.namesrv, "-t", topic)
+    folder = Folder(spark, str(path))
+    (place,) = path.glob("topic=*/hour=*")
+    small = [str(file.relative_to(path)) for file in place.glob("*.parquet")]
+    spark.read.parquet(str(place)).coalesce(1).write.parquet(str(path / "_ariane/merged"))
+    (merged,) = (path / "_ariane/merged").glob("*.parquet")
+    moves = {str(merged.relative_to(path)): f"{place.relative_to(path)}/compacted-{merged.name}"}
+    folder.write_json(PLAN, {"moves": moves, "removes": small})
+    folder.remove(small[0])  # and here the power went
+    compact(spark, str(path))
+    assert archived(spark, path) == Counter(range(20))
+
+
+def test_a_store_is_archived_and_a_file_is_only_called_so_when_it_is(
+    spark: Any, clean_store: RecordedStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "archive"
+    output = run("archive", path, "--store", clean_store.path).output
+    assert f"{len(clean_store.messages)} messages archived" in output
+    lines = [line.split("  ") for line in output.splitlines() if "commitlog" in line]
+    assert [words[-1] for words in lines] == ["archived", "not archived, 0 bytes missing"]  # the second is written to
+    ids = Counter(row.physicalOffset for row in read_archive(spark, str(path)).select("physicalOffset").collect())
+    assert ids == Counter(message["commitLogOffset"] for message in clean_store.messages)
+
+
+def test_a_replay_repeats_messages_in_order_with_their_properties(spark: Any, ours: Target, tmp_path: Path) -> None:
+    topic, target, path = ours.topic(queues=2), ours.topic(queues=2), tmp_path / "archive"
+    ours.send(topic, numbered(topic, 200), queue_ids=(0, 1))
+    run("archive", path, "-n", ours.namesrv, "-t", topic)
+    assert "200 messages replayed" in run("replay", path, topic, target, "-n", ours.namesrv, "--rate", 5000).output
+    assert "0 messages replayed" in run("replay", path, topic, target, "-n", ours.namesrv).output  # it is done
+    originals = {message.message_id: message for message in ours.received(topic)}
+    places: dict[int, tuple[int, int]] = {}
+    for message in ours.received(target):
+        original = originals[message.properties[REPLAY_OF]]
+        assert (message.body, message.tags, message.keys) == (original.body, original.tags, original.keys)
+        assert message.properties["n"] == original.properties["n"]
+        queue, last = places.get(original.queue.queue_id, (message.queue.queue_id, -1))
+        assert queue == message.queue.queue_id
+        assert last < original.queue_offset
+        places[original.queue.queue_id] = (queue, original.queue_offset)
+    assert len(ours.received(target)) == 200
+
+
+def test_an_analysis_counts_measures_and_draws(spark: Any, ours: Target, tmp_path: Path) -> None:
+    topic, results = ours.topic(), ours.topic()
+    bodies = [json.dumps({"amount": i, "city": "Rome" if i % 2 else None}) for i in range(300)]
+    ours.send(topic, [Message(topic, body.encode(), tags=f"T{i % 3}", keys="k1 k2") for i, body in enumerate(bodies)])
+    answers = analyse(
+        batch(spark, Topics(ours.namesrv, topic)), Questions(body_schema="amount int, city string", top=2)
+    )
+    assert (answers.totals["messages"], answers.totals["queues"], answers.totals["late"]) == (300, 4, 0)
+    assert answers.totals["bytes"] == sum(map(len, bodies))
+    assert sum(window["messages"] for window in answers.tables["windows"]) == 300
+    assert sum(step["messages"] for step in answers.tables["latencies"]) == 300
+    assert answers.tables["top keys"] == [{"value": "k1", "count": 300}, {"value": "k2", "count": 300}]
+    assert answers.tables["top tags"] == [{"value": "T0", "count": 100}, {"value": "T1", "count": 100}]
+    assert answers.tables["top producers"] == [{"value": "127.0.0.1", "count": 300}]
+    amount, city = answers.tables["fields"]
+    assert (amount["present"], amount["min"], amount["max"], amount["mean"]) == (300, "0", "299", 149.5)
+    assert (city["missing"], city["min"]) == (150, "Rome")
+    html = page(answers, "<orders>")
+    assert "&lt;orders&gt;" in html
+    assert html.count("<svg") == 7
+    report, table = tmp_path / "report.html", tmp_path / "windows"
+    run("analyse", "-n", ours.namesrv, "-t", topic, "--html", report, "--parquet", table, "--to-topic", results)
+    assert "<svg" in report.read_text()
+    assert spark.read.parquet(str(table)).groupBy().sum("messages").first()[0] == 300
+    assert sum(json.loads(message.body)["messages"] for message in ours.received(results)) == 300
+
+
+def test_lag_is_told_in_messages_and_time(spark: Any, ours: Target, tmp_path: Path) -> None:
+    topic, group = ours.topic(queues=1), unique("group")
+    ours.send(topic, numbered(topic, 10), queue_ids=(0,))
+    with Admin(name_servers=ours.namesrv) as admin:
+        admin.commit(group, MessageQueue(topic, "broker-a", 0), 4)
+    run("lag", "-n", ours.namesrv, "-g", group, "-t", topic, "--parquet", tmp_path / "lag")
+    (row,) = spark.read.parquet(str(tmp_path / "lag")).collect()
+    assert (row.group, row.committed, row.end, row.lag) == (group, 4, 10, 6)
+    assert row.behindMs > 0
+
+
+def test_dead_letters_are_told_by_origin_with_samples(spark: Any, clean_store: RecordedStore) -> None:
+    output = run("dlq", "--store", clean_store.path, "--samples", 2).output
+    assert "FixGroupRetry" in output
+    assert "FixRetry" in output
+    assert output.count("reconsumeTimes=3") == 2
+
+
+def test_traces_show_latencies_retries_and_success(spark: Any, apache: Target, java: Any) -> None:
+    topic = apache.topic(queues=1)
+    script = {"fail": 1}
+    with (
+        java.push_consumer(apache.namesrv, topic, trace=True, script=script, consumeFromWhere=FIRST) as consumer,
+        Producer(unique("producer"), name_servers=apache.namesrv, trace=True) as producer,
+    ):
+        for i in range(5):
+            producer.send(Message(topic, b"%d" % i))
+        consumer.await_messages(10)
+
+    def told() -> Any:
+        traces = summary(batch(spark, Topics(apache.namesrv, "RMQ_SYS_TRACE_TOPIC")))
+        rows = traces.where(f"topic = '{topic}'").collect()
+        return rows[0] if rows and rows[0].deliveries == 10 else None
+
+    row = await_that("all traces", told)
+    assert (row.messages, row.most_retries, row.success_rate) == (5, 1, 0.5)
+    assert 0 <= row.send_to_consume_ms_p50 <= row.send_to_consume_ms_p99
+    assert f"{topic}\t" in run("trace", "-n", apache.namesrv).output
+
+
+FIRST = "CONSUME_FROM_FIRST_OFFSET"
+
+
+@pytest.mark.parametrize("name", ["archive", "replay", "analyse", "lag", "dlq", "trace", "settle"])
+def test_every_pipeline_explains_itself(name: str) -> None:
+    assert "Usage" in run(name, "--help").output
