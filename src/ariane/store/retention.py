@@ -5,6 +5,7 @@ Whether a message was consumed does not matter. Queue and index files go with th
 
 import logging
 import time
+from functools import partial
 
 from ariane.env import Env
 from ariane.store.commitlog import CommitLog, LogFile
@@ -14,6 +15,7 @@ from ariane.store.index import Index
 from ariane.store.layout import ENTRY, ENTRY_SIZE, Layout
 from ariane.store.options import StoreOptions
 from ariane.store.queues import QueueTable
+from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")
 
@@ -41,6 +43,7 @@ class Retention:
         table: QueueTable,
         index: Index | None,
         health: Health,
+        worker: Worker,
     ) -> None:
         self.options = options
         self.manual_passes = 0
@@ -50,6 +53,7 @@ class Retention:
         self._table = table
         self._index = index
         self._health = health
+        self._worker = worker  # freeing a gigabyte takes the file system a while
         self._cleaned_to = -1
         self._hanging: list[Doomed] = []
 
@@ -134,7 +138,7 @@ class Retention:
 
     def _remove(self, file: LogFile) -> None:
         log.info("delete %s", file.file.path)
-        self._env.files.remove(file.file.path)
+        self._worker.submit(partial(self._env.files.remove, file.file.path))
 
     # -- what points into it --------------------------------------------------------------------------------------
 
@@ -169,5 +173,5 @@ class Retention:
         if self._index is None:
             return
         for file in self._index.expired(self._log.min_offset):
-            file.file.close()
-            self._env.files.remove(file.path)
+            file.close()
+            self._worker.submit(partial(self._env.files.remove, file.path))

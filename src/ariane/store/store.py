@@ -100,7 +100,9 @@ class MessageStore(StoreReader):
         self._appender.largest_unit = file_size - BLANK_LENGTH
         self.puller = Puller(self.log, o)
         self.flusher = Flusher(self.log, o, clock, self._sync_worker, self.health)
-        self.retention = Retention(o, self.env, self.layout, self.log, self.table, self.index, self.health)
+        self.retention = Retention(
+            o, self.env, self.layout, self.log, self.table, self.index, self.health, self._file_worker
+        )
 
     def _open_index(self, report: RecoveryReport) -> Index:
         o, files = self.options, self.env.files

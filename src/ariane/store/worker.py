@@ -41,11 +41,11 @@ class Worker:
 
     def stop(self) -> None:
         """Return when all jobs are done. Later jobs are done by their callers."""
+        self.running = False
         if self._thread is not None:
             self._jobs.put(None)
             self._thread.join()
             self._thread = None
-        self.running = False
 
     @staticmethod
     def signal() -> threading.Event:
