@@ -140,6 +140,7 @@ class Index:
         while count < len(self.files) - 1 and self.files[count].end_offset < log_min:
             count += 1
         gone, self.files = self.files[:count], self.files[count:]
+        self.finished = [file for file in self.finished if file not in gone]
         return gone
 
     def close(self) -> None:

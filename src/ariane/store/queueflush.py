@@ -86,8 +86,7 @@ class QueueFlusher:
         if round_.saved is not None:
             self.checkpoint = round_.saved
         if self._index is not None:
-            for file in round_.finished:
-                self._index.finished.remove(file)
+            self._index.finished = [file for file in self._index.finished if file not in round_.finished]
 
     def plan(self) -> Checkpoint:
         """The checkpoint that will be true when all that is dispatched now is durable."""
