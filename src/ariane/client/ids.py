@@ -50,17 +50,17 @@ class UniqueIds:
     """
 
     def __init__(self, address: str, clock: Clock, maker: int) -> None:
-        self._address = ip_address(address).packed
-        self._process = os.getpid()
-        self._maker = maker
+        whole = unique_id(ip_address(address).packed, os.getpid(), maker, 0, 0)
+        self._prefix = whole[:-12]  # all but time and counter, which alone change
         self._clock = clock
         self._counter = count()
         self._start = _month_start(clock.now_ms())
 
     def make(self) -> str:
         """A new id."""
-        elapsed = self._clock.now_ms() - self._start
+        now = self._clock.now_ms()
+        elapsed = now - self._start
         if not 0 <= elapsed < _MONTH:
-            self._start = _month_start(self._clock.now_ms())
-            elapsed = self._clock.now_ms() - self._start
-        return unique_id(self._address, self._process, self._maker, elapsed, next(self._counter))
+            self._start = _month_start(now)
+            elapsed = now - self._start
+        return f"{self._prefix}{elapsed:08X}{next(self._counter) & 0xFFFF:04X}"

@@ -1,5 +1,6 @@
 """Starting and closing a client, once each."""
 
+import os
 from enum import Enum
 from types import TracebackType
 from typing import Self
@@ -12,6 +13,9 @@ from ariane.remoting import RpcHook
 
 WORLD = Env()
 """The world that clients live in unless they are given another."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=WORLD.random.seed)  # or parent and child would make the same choices
 
 
 class State(Enum):

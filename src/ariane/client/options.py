@@ -218,13 +218,8 @@ class LiteOptions(ConsumerOptions):
     """What a lite pull consumer can be told."""
 
     auto_commit: bool = True
-    poll_batch: int = 10
-    pull_threads: int = 20
     max_cached_messages_in_all: int = 10_000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self, "poll_batch", self.poll_batch >= 1, "must be positive")
+    """Over all queues."""
 
 
 class ClientKeywords(TypedDict, total=False):
@@ -302,6 +297,4 @@ class LiteKeywords(ConsumerKeywords, total=False):
     """Keywords of lite pull consumers; see `LiteOptions`."""
 
     auto_commit: bool
-    poll_batch: int
-    pull_threads: int
     max_cached_messages_in_all: int

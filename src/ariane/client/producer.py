@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Unpack
-from uuid import uuid4
 
 from ariane.client.checks import check_batch, check_group, check_message
 from ariane.client.hooks import ForbidHook, SendHook, SendMode
@@ -174,7 +173,7 @@ class Producer(Lifecycle):
         instance = self._running()
         limit = self._options.send_timeout if timeout is None else timeout
         started = self._env.clock.monotonic()
-        correlation_id = str(uuid4())
+        correlation_id = f"{self._env.random.getrandbits(128):032x}"
         request = as_request(message, correlation_id, instance.client_id, limit)
         check_message(request, self._options.max_message_size)
         chosen = await self._choose(request, queue, selector, hash_key)

@@ -47,6 +47,8 @@ class QueueChooser:
         self._clock = clock
         self._by_latency = options.queue_choice is QueueChoice.MIN_LATENCY
         self._with_faults = options.latency_faults
+        self.takes_notes = self._by_latency or self._with_faults
+        """Whether `note` changes anything."""
         self.faults = Faults(clock)
         self.latencies = Latencies()
 

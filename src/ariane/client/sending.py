@@ -8,6 +8,7 @@ from ariane.client.instance import Instance
 from ariane.client.options import ProducerOptions
 from ariane.client.outgoing import Outgoing, fixed_fields
 from ariane.client.queue_choice import QueueChooser
+from ariane.client.refusals import refusal
 from ariane.client.results import SendResult, SendStatus
 from ariane.client.routes import Route
 from ariane.errors import (
@@ -44,7 +45,6 @@ _STATUS = {
     int(ResponseCode.FLUSH_SLAVE_TIMEOUT): SendStatus.FLUSH_SLAVE_TIMEOUT,
     int(ResponseCode.SLAVE_NOT_AVAILABLE): SendStatus.SLAVE_NOT_AVAILABLE,
 }
-_STORED = tuple(_STATUS)
 
 
 def may_retry(error: ArianeError) -> bool:
@@ -71,10 +71,11 @@ class Sender:
 
     async def route(self, topic: str) -> Route:
         """Where the topic's queues are; RouteMissing when nobody may write to it."""
-        options = self._options
-        route = await self._instance.routes.find_to_publish(
-            topic, options.create_topic_key, options.default_topic_queues
-        )
+        route = self._instance.routes.known(topic)
+        if route is not None and route.write_queues:
+            return route
+        model, queues = self._options.create_topic_key, self._options.default_topic_queues
+        route = await self._instance.routes.find_to_publish(topic, model, queues)
         if not route.write_queues:
             raise RouteMissing(f"topic {topic} has no queue to write to now: no master is up, or none permits writing")
         return route
@@ -126,21 +127,29 @@ class Sender:
 
     async def send_to(self, out: Outgoing, queue: MessageQueue, timeout: float, mode: SendMode) -> SendResult:
         """One try to one queue."""
+        if self.chooser.takes_notes:
+            return await self._noted(out, queue, timeout, mode)
+        return await self._try(out, queue, timeout, mode)
+
+    async def _noted(self, out: Outgoing, queue: MessageQueue, timeout: float, mode: SendMode) -> SendResult:
         started = self._clock.monotonic()
         failed = True
-        address = await self._instance.calls.master(queue)
         try:
-            if self.hooks or self.vetoes:
-                result = await self._watched(out, queue, address, timeout, mode)
-            else:
-                result = await self._request(out, queue, address, timeout)
+            result = await self._try(out, queue, timeout, mode)
             failed = False
             return result
+        finally:
+            self.chooser.note(queue.broker_name, (self._clock.monotonic() - started) * 1000, failed)
+
+    async def _try(self, out: Outgoing, queue: MessageQueue, timeout: float, mode: SendMode) -> SendResult:
+        address = self._instance.routes.master(queue.broker_name) or await self._instance.calls.master(queue)
+        try:
+            if self.hooks or self.vetoes:
+                return await self._watched(out, queue, address, timeout, mode)
+            return await self._request(out, queue, address, timeout)
         except ConnectFailed:
             self._instance.spawn(self._ask_again(out.message.topic))
             raise
-        finally:
-            self.chooser.note(queue.broker_name, (self._clock.monotonic() - started) * 1000, failed)
 
     async def _ask_again(self, topic: str) -> None:
         """A broker that cannot be reached may have moved: ask for its route at once."""
@@ -174,7 +183,10 @@ class Sender:
         return self._instance.wire.command(out.code, fields, out.body)
 
     async def _request(self, out: Outgoing, queue: MessageQueue, address: str, timeout: float) -> SendResult:
-        response = await self._instance.wire.carry(address, self._command(out, queue), timeout, _STORED)
+        command = self._command(out, queue)
+        response = await self._instance.remoting.request(address, command, timeout)
+        if response.code not in _STATUS:
+            raise refusal(address, command, response)
         return _result(out, queue, response)
 
     async def send_oneway(self, out: Outgoing, queue: MessageQueue) -> None:

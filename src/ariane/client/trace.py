@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections import deque
 from itertools import count
-from uuid import uuid4
 
 from ariane.client.hooks import ConsumeContext, EndTransactionContext, SendContext
 from ariane.client.instance import Instance
@@ -48,6 +47,7 @@ class Tracer:
     def __init__(self, instance: Instance, options: ClientOptions, topic: str) -> None:
         self._instance = instance
         self._clock = instance.env.clock
+        self._random = instance.env.random
         self._topic = topic
         own = ProducerOptions.of(ClientOptions.of(options, {}), {"send_timeout": 5.0})
         self._sender = Sender(instance, f"_INNER_TRACE_PRODUCER-{next(_numbers)}", own)
@@ -92,7 +92,7 @@ class Tracer:
     def before_consume(self, context: ConsumeContext) -> None:
         """Record that messages reach a listener."""
         context.notes["traced at"] = now = self._clock.now_ms()
-        context.notes["trace request"] = request = uuid4().hex.upper()
+        context.notes["trace request"] = request = f"{self._random.getrandbits(128):032X}"
         for message in _traced(context.messages):
             region = message.properties.get(MSG_REGION) or DEFAULT_REGION
             self._record(

@@ -1,0 +1,181 @@
+"""`python -m bench.client`: our Python client beside Apache's Java client and the C++ wrapper, against our broker.
+
+Every round runs each client once, one after the other, so that neighbours see the same machine; medians count.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Protocol
+
+from bench.brokers import Ariane
+from bench.load import Load
+from bench.process import cpu_seconds
+from tests.interop.other_clients.cpp_client import cpp_driver
+from tests.interop.other_clients.missing import PeerMissing
+from tests.peers.build import PeersMissing, build
+
+LOAD = Path(__file__).parent / "client_load.py"
+
+
+class Client(Protocol):
+    """A process that runs cases."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def run(self, case: str, **arguments: object) -> dict[str, Any]: ...
+
+    def stop(self) -> None: ...
+
+
+class PythonLoad:
+    """`client_load.py` in an interpreter of its own."""
+
+    def __init__(self, python: str, kind: str, home: Path) -> None:
+        home.mkdir(parents=True)
+        command = [python, str(LOAD), kind]
+        world = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=world
+        )
+        self.pid = self._process.pid
+
+    def run(self, case: str, **arguments: object) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(" ".join([case, *(f"{name}={value}" for name, value in arguments.items())]) + "\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                result: dict[str, Any] = json.loads(line)
+                if "error" in result:
+                    raise RuntimeError(f"{case}: {result['error']}")
+                return result
+        raise RuntimeError(f"the load process ended during {case}")
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case, and how each client calls it."""
+
+    name: str
+    case: str
+    python: dict[str, object]
+    java: dict[str, object]
+    cpp: bool
+
+
+def rows(millis: int, backlog: int) -> list[Row]:
+    timed: dict[str, object] = {"size": 128, "millis": millis}
+    window: dict[str, object] = {"window": 1000}
+    drain: dict[str, object] = {"count": backlog}
+    return [
+        Row("sync send, 1 thread", "sync", timed | {"threads": 1}, timed | {"threads": 1}, True),
+        Row("sync send, 16 threads", "sync", timed | {"threads": 16}, timed | {"threads": 16}, True),
+        Row("async send, 1,000 in flight", "async", timed | window, timed | window | {"threads": 1}, False),
+        Row(f"push-consume {backlog:,}, batches of 32", "push", drain | {"batch": 32}, drain, False),
+        Row(f"push-consume {backlog:,}, one by one", "push", drain | {"batch": 1}, {}, False),
+    ]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Messages a second, and the client's CPU in microseconds a message."""
+
+    rate: float
+    cpu: float
+
+
+def measure(client: Client, row: Row, arguments: dict[str, object], namesrv: str) -> Figure:
+    topic = "backlog" if row.case == "push" else "bench"
+    before = cpu_seconds(client.pid)
+    result = client.run(row.case, namesrv=namesrv, topic=topic, **arguments)
+    used = cpu_seconds(client.pid) - before
+    return Figure(result["messages"] / result["seconds"], used / max(1, result["messages"]) * 1e6)
+
+
+@contextmanager
+def clients(home: Path) -> Iterator[dict[str, Client]]:
+    """The clients that can be had here."""
+    found: dict[str, Client] = {"ariane": PythonLoad(sys.executable, "ours", home / "ours")}
+    try:
+        found["C++ wrapper"] = PythonLoad(cpp_driver()[0], "wrapper", home / "cpp")
+    except PeerMissing as missing:
+        print(f"without the C++ wrapper: {missing}")
+    try:
+        found["Java"] = Load(build(), home / "java")
+    except PeersMissing as missing:
+        print(f"without Java: {missing}")
+    try:
+        yield found
+    finally:
+        for client in found.values():
+            client.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--millis", type=int, default=4000, help="length of a timed case")
+    parser.add_argument("--backlog", type=int, default=300_000, help="messages to consume")
+    parser.add_argument("--rounds", type=int, default=3)
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="ariane-bench-"))
+    broker = Ariane(folder / "broker", "ASYNC_FLUSH")
+    try:
+        with clients(folder) as found:
+            table = run(found, broker.namesrv, arguments.millis, arguments.backlog, arguments.rounds)
+        report(table)
+    finally:
+        broker.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(
+    found: dict[str, Client], namesrv: str, millis: int, backlog: int, rounds: int
+) -> dict[str, dict[str, list[Figure]]]:
+    fill(namesrv, backlog)
+    table: dict[str, dict[str, list[Figure]]] = {}
+    for number in range(rounds + 1):  # the first one warms up
+        for row in rows(millis, backlog):
+            for name, client in found.items():
+                calls = {"ariane": row.python, "Java": row.java}.get(name, row.python if row.cpp else {})
+                if calls:
+                    figure = measure(client, row, calls, namesrv)
+                    if number:
+                        table.setdefault(row.name, {}).setdefault(name, []).append(figure)
+    return table
+
+
+def fill(namesrv: str, count: int) -> None:
+    import ariane
+
+    with ariane.Producer("fill", name_servers=namesrv, default_topic_queues=8) as producer:
+        for at in range(0, count, 500):
+            size = min(500, count - at)
+            producer.send_batch([ariane.Message("backlog", b"x" * 128) for _ in range(size)], timeout=30)
+
+
+def report(table: dict[str, dict[str, list[Figure]]]) -> None:
+    print(f"\n{'':44}{'client':14}{'messages/s':>12}{'CPU µs':>10}{'per CPU second':>16}")
+    for row, found in table.items():
+        for name, figures in found.items():
+            rate, cpu = median(f.rate for f in figures), median(f.cpu for f in figures)
+            print(f"{row:44}{name:14}{rate:12,.0f}{cpu:10.1f}{1e6 / cpu:16,.0f}")
+            row = ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Flow control: a slow listener stops the pulls of its queue, by count, size and span."""
+
+import threading
+
+import pytest
+
+from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, ReceivedMessage, aio
+from ariane.client.consumer.pulling import Limits, Puller
+from ariane.testing.cluster import Cluster
+from tests.client.inbox import OK, Inbox, eventually
+from tests.client.test_process_queue import QUEUE as NAME
+from tests.client.test_process_queue import ManualClock, ProcessQueue, messages
+from tests.peers import unique
+
+
+@pytest.mark.parametrize(
+    ("offsets", "size", "room"),
+    [(range(10), 10, True), (range(11), 10, False), (range(6), 200, False), ([0, 50], 1, True), ([0, 51], 1, False)],
+)
+async def test_room_is_limited_by_count_size_and_span(offsets: range, size: int, room: bool) -> None:
+    queue = ProcessQueue(NAME, ManualClock())
+    queue.put(messages(*offsets, size=size))
+    puller = Puller.__new__(Puller)
+    puller._limits = Limits(messages=10, size=1000, span=50)
+    assert puller.has_room(queue) is room
+
+
+async def test_a_slow_listener_stops_the_pulls_until_it_catches_up(ours: Cluster) -> None:
+    topic, ns = unique("topic"), ours.name_servers
+    ours.create_topic(topic, queues=1)
+    release = threading.Event()
+
+    def hold(message: ReceivedMessage, _: Delivery) -> ConsumeStatus:
+        release.wait(30)
+        return OK
+
+    async with aio.Producer(unique("p"), name_servers=ns) as producer:
+        await producer.send_batch([Message(topic, b"%d" % i) for i in range(200)])
+    inbox = Inbox(hold)
+    options = {"name_servers": ns, "consume_from": ConsumeFrom.FIRST, "max_cached_messages": 50, "threads": 4}
+    async with aio.PushConsumer(unique("g"), topic, inbox, **options) as consumer:
+
+        async def stopped() -> bool:
+            return (await consumer.stats()).flow_controls > 0
+
+        await eventually(stopped, "flow control")
+        stats = await consumer.stats()
+        assert 50 < stats.backlog <= 50 + 32
+        assert stats.lag == 200
+        release.set()
+        await inbox.arrived(200)
+
+
+async def test_a_limit_for_the_topic_is_shared_by_its_queues(ours: Cluster) -> None:
+    topic, ns = unique("topic"), ours.name_servers
+    ours.create_topic(topic, queues=3)
+    options = {"name_servers": ns, "max_cached_messages_of_topic": 100, "max_cached_bytes_of_topic": 1000}
+    async with aio.PushConsumer(unique("g"), topic, Inbox(), **options) as consumer:
+        held = len(await consumer.queues())
+        limits = consumer._engine._limits
+        assert (limits.messages, limits.size) == (100 // held, 1000 // held)
