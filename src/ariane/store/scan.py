@@ -71,15 +71,10 @@ class Dispatched:
 
 def value_of(properties: bytes, name: bytes) -> bytes | None:
     """The value of a property, whose name is given with the separator behind it; None when it is missing or empty."""
-    if name not in properties:
-        return None
-    before, _, rest = properties.partition(name)
-    while before and before[-1] != 2:  # only the end of another name
-        more, found, rest = rest.partition(name)
-        if not found:
-            return None
-        before = more
-    return rest.partition(b"\x02")[0] or None
+    before, found, rest = properties.partition(name)  # of all ways to search in bytes, the one that costs least
+    while found and before and before[-1] != 2:  # only the end of another name
+        before, found, rest = rest.partition(name)
+    return rest.partition(b"\x02")[0] or None if found else None
 
 
 def kind_at(memory: memoryview, at: int) -> int:
