@@ -1,11 +1,10 @@
 """`ariane` and its commands, put together."""
 
-import importlib
 from typing import Annotated
 
 import typer
 
-from ariane.cli import messages, servers
+from ariane.cli import messages, pipeline, servers, store
 from ariane.cli.screen import console
 from ariane.version import describe
 
@@ -35,8 +34,5 @@ app.command()(servers.namesrv)
 app.command()(servers.broker)
 app.command()(messages.send)
 app.command()(messages.tail)
-for name in ("store", "pipeline"):
-    try:
-        app.add_typer(importlib.import_module(f"ariane.cli.{name}").app, name=name)
-    except ModuleNotFoundError:
-        continue
+app.add_typer(store.app, name="store")
+app.add_typer(pipeline.app, name="pipeline")
