@@ -1,8 +1,6 @@
 """When a broker says that it is busy, and when it stops groups to protect itself."""
 
 from datetime import datetime
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
@@ -12,50 +10,45 @@ from ariane.env import Env, ManualClock
 from ariane.errors import ResponseError
 from ariane.protocol.bodies import KVTable
 from ariane.protocol.codes import RequestCode, ResponseCode
-from ariane.remoting import Connection
 from tests.broker.conftest import Starter
 from tests.broker.talk import Talk
 
 
 @pytest.fixture
-async def flow(talk_to: Starter) -> tuple[FlowControl, ManualClock, Connection]:
+async def flow(talk_to: Starter) -> tuple[FlowControl, ManualClock]:
     clock = ManualClock()
     broker: Broker = (await talk_to(env=Env(clock=clock))).broker
-    connection = cast(Connection, SimpleNamespace(last_read=0.0))
-    return broker.flow, clock, connection
+    return broker.flow, clock
 
 
-def busy(flow: FlowControl, connection: Connection) -> str:
+def busy(flow: FlowControl, last_read: float) -> str:
     with pytest.raises(ResponseError) as refused:
-        flow.check(connection)
+        flow.check(last_read)
     assert refused.value.code == ResponseCode.SYSTEM_BUSY
     return refused.value.remark
 
 
-async def test_a_request_that_waited_too_long_is_not_served(flow: tuple[FlowControl, ManualClock, Any]) -> None:
-    control, clock, connection = flow
+async def test_a_request_that_waited_too_long_is_not_served(flow: tuple[FlowControl, ManualClock]) -> None:
+    control, clock = flow
     clock.advance(0.15)
-    control.check(connection)
+    control.check(0.0)
     clock.advance(0.1)
-    assert busy(control, connection) == (
+    assert busy(control, 0.0) == (
         "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: 250ms, size of queue: 0"
     )
-    connection.last_read = clock.monotonic()
-    control.check(connection)
+    control.check(clock.monotonic())
 
 
-async def test_a_put_of_more_than_a_second_gives_the_page_cache_time(
-    flow: tuple[FlowControl, ManualClock, Any],
-) -> None:
-    control, clock, connection = flow
+async def test_a_put_of_more_than_a_second_gives_the_page_cache_time(flow: tuple[FlowControl, ManualClock]) -> None:
+    control, clock = flow
     began = clock.monotonic()
     clock.advance(1.5)
     control.put_done(began, kept=True)
-    connection.last_read = clock.monotonic()
-    assert busy(control, connection).startswith("[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while")
+    assert busy(control, clock.monotonic()).startswith(
+        "[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while"
+    )
     clock.advance(1.6)
-    connection.last_read = clock.monotonic()
-    control.check(connection)
+    control.check(clock.monotonic())
     assert control.refused == 1
 
 

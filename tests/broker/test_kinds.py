@@ -35,7 +35,6 @@ from ariane.protocol.headers import (
 from ariane.protocol.ids import parse_offset_id
 from ariane.protocol.properties import decode_properties, encode_properties
 from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_NOT, TRANSACTION_ROLLBACK, Unit, decode_units
-from ariane.store import PutResult, PutStatus
 from tests.broker.talk import PATIENCE, Talk, pull_fields, send_fields, small_broker
 
 PREPARED = {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: "producers"}
@@ -153,21 +152,19 @@ async def test_delay_offsets_are_kept_only_when_the_deliveries_are_on_the_disk(
     await timed.send_ok("orders", b"late", properties=properties(DELAY=1))
     await after(timed, 1.1, "orders")
     with monkeypatch.context() as patch:
-        patch.setattr(timed.broker.store, "when_flushed", lambda _, done: done(False))
+        patch.setattr(timed.broker.store.flusher, "wait", lambda _, done: done(False))
         await timed.broker.kinds.save()
         assert not file.exists()
     await timed.broker.kinds.save()
     assert fastjson.loads(file.read_bytes()) == {"offsetTable": {"1": 1}}
 
 
-async def test_a_store_that_refuses_makes_a_delivery_late_not_lost(
-    timed: Talk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_store_that_refuses_makes_a_delivery_late_not_lost(timed: Talk) -> None:
     await timed.send_ok("orders", b"late", properties=properties(DELAY=1))
-    with monkeypatch.context() as patch:
-        patch.setattr(timed.broker.store, "append", lambda _: PutResult(PutStatus.SERVICE_NOT_AVAILABLE))
-        await pass_time(timed, 5)
-        assert await timed.units("orders") == []
+    timed.broker.store.health.fail("test", "the disk is full")
+    await pass_time(timed, 5)
+    assert await timed.units("orders") == []
+    timed.broker.store.health.clear("test")
     assert [unit.body for unit in await after(timed, 1, "orders")] == [b"late"]
 
 

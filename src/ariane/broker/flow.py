@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from ariane.errors import ResponseError
 from ariane.protocol.codes import ResponseCode
-from ariane.remoting import Connection
 
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
@@ -37,10 +36,10 @@ class FlowControl:
         self._capacity = options.send_thread_pool_queue_capacity
         self._busy_after = options.os_page_cache_busy_time_out_mills / 1000
 
-    def check(self, connection: Connection) -> float:
-        """The time now; SYSTEM_BUSY when this request waited too long to be looked at or the store cannot keep up."""
+    def check(self, last_read: float) -> float:
+        """The time now; SYSTEM_BUSY when a request read then waited too long or the store cannot keep up."""
         now = self._clock.monotonic()
-        waited = now - connection.last_read
+        waited = now - last_read
         if waited > self._patience:
             self._refuse(f"[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while{self._queue(waited)}")
         if now < self._slow_until:

@@ -68,7 +68,7 @@ class SendHandler:
         return self._send(connection, request, request.parsed(SendMessageRequestV2))
 
     def _send(self, connection: Connection, request: Command, header: SendMessageRequest) -> Command | None:
-        began = 0.0 if request.flag & ONEWAY else self._flow.check(connection)
+        began = 0.0 if request.flag & ONEWAY else self._flow.check(connection.last_read)
         if self._opens_at:
             self._check_open()
         target = self._targets.get(header.topic) or self._targets.check(header)
