@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ariane.env import Env, ManualClock
-from ariane.store import MessageStore, StoreDamaged, StoreOptions, recovery
+from ariane.store import MessageStore, StoreDamaged, StoreOptions, queueflush, recovery
 from ariane.store.checkpoint import Checkpoint
 from ariane.testing.faults import MemoryFiles
 from tests.store.units import fill, read_all, unit
@@ -191,3 +191,16 @@ async def test_a_store_can_be_closed_and_opened_many_times() -> None:
         fill(store, 10)
         assert len(read_all(store)) == 10 * (n + 1)
         await store.close()
+
+
+def test_a_checkpoint_is_made_when_much_was_stored_since_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queueflush, "_CHECKPOINT_EVERY", 10_000)
+    clock = ManualClock()
+    files = MemoryFiles(clock)
+    store = opened(files, clock)
+    fill(store, 30)
+    store.tick()
+    assert Checkpoint.load(files, ROOT / "checkpoint").queue_time == 0
+    fill(store, 100)
+    store.tick()
+    assert Checkpoint.load(files, ROOT / "checkpoint").queue_time == clock.now_ms()

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Table
 
@@ -91,7 +92,9 @@ def _plain(value: object) -> object:
 
 def _show(found: Inspection) -> None:
     stop = "cleanly" if found.clean else "not cleanly, or in use: the next start recovers it"
-    out.print(f"[bold]{found.root}[/]: {found.messages:,} messages in {len(found.queues)} queues; stopped {stop}")
+    out.print(
+        f"[bold]{escape(str(found.root))}[/]: {found.messages:,} messages in {len(found.queues)} queues; stopped {stop}"
+    )
     times = found.checkpoint
     out.print(
         f"checkpoint: log {_time(times.log_time)}, queues {_time(times.queue_time)}, index {_time(times.index_time)}"

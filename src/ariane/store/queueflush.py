@@ -18,6 +18,7 @@ from ariane.store.worker import Worker
 log = logging.getLogger("ariane.store")
 
 _PAGE = 4096
+_CHECKPOINT_EVERY = 256 << 20  # bytes of log: more would make the next recovery long
 
 
 class QueueFlusher:
@@ -39,6 +40,7 @@ class QueueFlusher:
     ) -> None:
         self.checkpoint = checkpoint
         self.dispatched_time: Callable[[], int] = int
+        self.dispatched_offset: Callable[[], int] = int
         self._options = options
         self._files = files
         self._clock = clock
@@ -51,11 +53,13 @@ class QueueFlusher:
         self._health = health
         self._busy = False
         self._last_thorough = clock.monotonic()
+        self._last_offset = 0
 
     def tick(self) -> None:
         """Once per interval: write the queues that have enough, and all of them when it is time."""
         elapsed = self._clock.monotonic() - self._last_thorough
         due = elapsed >= self._options.flush_consumequeue_thorough_interval.total_seconds()
+        due = due or self.dispatched_offset() - self._last_offset >= _CHECKPOINT_EVERY
         if due and (self._table.dirty or self.plan() != self.checkpoint):
             self.flush(thorough=True)
         elif self._table.dirty or self._table.reader.doomed:
@@ -72,6 +76,7 @@ class QueueFlusher:
         round_ = QueueRound(self, self._table.collect(max(least, 1)), thorough)
         if thorough:
             self._last_thorough = self._clock.monotonic()
+            self._last_offset = self.dispatched_offset()
         self._busy = True
         self._worker.submit(round_.run, lambda error: self._ended(round_, keep, error))
 

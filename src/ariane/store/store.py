@@ -144,6 +144,7 @@ class MessageStore(StoreReader):
             recovery.checkpoint,
         )
         self._queue_flusher.dispatched_time = lambda: self.dispatcher.last_store_time
+        self._queue_flusher.dispatched_offset = lambda: self.dispatcher.position
         self.flusher.last_store_time = lambda: max(self._appender.last_time, self.dispatcher.last_store_time)
         self.flusher.flushed_time = recovery.checkpoint.log_time
         self.dispatcher.last_store_time = max(self.dispatcher.last_store_time, recovery.checkpoint.queue_time)
