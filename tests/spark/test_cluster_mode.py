@@ -1,0 +1,81 @@
+"""On a cluster: executors in processes of their own that have Ariane only because it was shipped to them."""
+
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.spark.clusters import Target, numbered
+from tests.spark.conftest import require_spark
+
+ROOT = Path(__file__).parent.parent.parent
+LIMIT = 200.0
+
+
+def shipped(folder: Path) -> Path:
+    """The package as a zip, which is what a wheel is."""
+    archive = folder / "ariane.zip"
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for pattern in ("ariane/**/*.py", "pyspark_*.py"):
+            for file in (ROOT / "src").glob(pattern):
+                zipped.write(file, file.relative_to(ROOT / "src"))
+    return archive
+
+
+def bare_python(folder: Path) -> Path:
+    """A Python with the libraries that Ariane needs, but without Ariane: what is installed by reference is left out."""
+    libraries = os.pathsep.join(path for path in sys.path if path.endswith("site-packages"))
+    python = folder / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def test_a_submitted_job_runs_on_executors_that_got_the_package(ours: Target, tmp_path: Path) -> None:
+    require_spark()
+    topic, target = ours.topic(), ours.topic()
+    ours.send(topic, numbered(topic, 1000))
+    home, python, result = Path(pyspark.__file__).parent, bare_python(tmp_path), tmp_path / "result"
+    command = [
+        str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]", "--driver-memory", "512m",
+        "--py-files", str(shipped(tmp_path)), "--conf", "spark.ui.enabled=false",
+        "--conf", "spark.driver.host=127.0.0.1", "--conf", f"spark.local.dir={tmp_path}/local",
+        str(Path(__file__).parent / "submitted.py"), ours.namesrv, topic, target, str(result),
+    ]  # fmt: skip
+    names = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | names
+    done = subprocess.run(command, cwd=tmp_path, env=environment, timeout=LIMIT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    total, *places = result.read_text().splitlines()
+    assert int(total) == sum(range(1000))
+    assert sorted(int(message.body) for message in ours.received(target)) == list(range(1000))
+    processes = {place.split()[0] for place in places}
+    assert len(processes) == 2
+    assert [place for place in places if "ariane.zip" not in place] == []
+
+
+def test_the_wheel_has_the_modules_by_which_spark_finds_the_sources() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    modules = {file.stem for file in (ROOT / "src").glob("pyspark_*.py")}
+    assert (
+        set(project["tool"]["setuptools"]["py-modules"])
+        == modules
+        == {"pyspark_rocketmq", "pyspark_rocketmq_commitlog"}
+    )
+
+
+@pytest.mark.parametrize("example", sorted(file.name for file in (ROOT / "examples").glob("*.py")))
+def test_examples_run_as_they_stand(ours: Target, example: str, tmp_path: Path) -> None:
+    require_spark()
+    command = [sys.executable, str(ROOT / "examples" / example), ours.namesrv]
+    done = subprocess.run(command, cwd=tmp_path, timeout=LIMIT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "|paid|" in done.stdout.replace(" ", "")
+    assert "666" in done.stdout
+    code = [line for line in (ROOT / "examples" / example).read_text().splitlines() if line.strip()]
+    assert len(code) <= 24  # twenty lines and their imports
