@@ -1,226 +1,25 @@
-"""The only door to the outside: clock, files and randomness.
+"""The machine's file system."""
 
-Everything that needs one of them receives it, so that a test can move the clock, fail an fsync or lose unsynced bytes
-by passing another object.
-"""
-
-import asyncio
 import contextlib
 import ctypes
 import errno
-import heapq
-import itertools
 import mmap
 import os
 import shutil
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
-from typing import ClassVar, Protocol
+from typing import ClassVar
+
+from ariane.env.files import DiskUsage, FileLock, LockHeld, MappedFile, PlainFile
 
 try:
     import fcntl
 except ImportError:  # the client runs on Windows too; only the broker locks files
     fcntl = None  # type: ignore[assignment]
 
-
-class Clock(Protocol):
-    """Time. `now_ms` is the wall clock of RocketMQ's timestamps, `monotonic` is for durations."""
-
-    def now_ms(self) -> int: ...
-
-    def monotonic(self) -> float: ...
-
-    async def sleep(self, seconds: float) -> None: ...
-
-
-class SystemClock:
-    """The machine's clock."""
-
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    monotonic = staticmethod(time.monotonic)  # asked several times a message, so without a call in between
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
-class ManualClock:
-    """A clock that moves only when told to.
-
-    >>> clock = ManualClock(start_ms=1_000)
-    >>> clock.advance(2.5)
-    >>> clock.now_ms()
-    3500
-    """
-
-    def __init__(self, start_ms: int = 1_700_000_000_000) -> None:
-        self._start_ms = start_ms
-        self._elapsed = 0.0
-        self._order = itertools.count()
-        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
-
-    def now_ms(self) -> int:
-        return self._start_ms + int(self._elapsed * 1000)
-
-    def monotonic(self) -> float:
-        return self._elapsed
-
-    async def sleep(self, seconds: float) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self._elapsed + seconds, next(self._order), future))
-        await future
-
-    def advance(self, seconds: float) -> None:
-        """Move time on and wake whoever slept until now or before. Their code runs when the loop next does."""
-        self._elapsed += seconds
-        while self._sleepers and self._sleepers[0][0] <= self._elapsed:
-            _, _, future = heapq.heappop(self._sleepers)
-            if not future.done():
-                future.set_result(None)
-
-    @property
-    def sleepers(self) -> int:
-        """How many wait for this clock."""
-        return sum(1 for _, _, future in self._sleepers if not future.done())
-
-
-class MappedFile(Protocol):
-    """A file mapped into memory: written by copying, read by slicing, made durable by `sync`."""
-
-    path: Path
-    size: int
-
-    def write(self, at: int, data: bytes) -> None: ...
-
-    def read(self, at: int, length: int) -> bytes: ...
-
-    def view(self, at: int, length: int) -> memoryview:
-        """A slice without a copy. The mapping stays alive as long as the view does, also when the file is closed."""
-        ...
-
-    def sync(self) -> None:
-        """Return when all that was written is on the disk (fdatasync)."""
-        ...
-
-    def populate(self, at: int, length: int) -> None:
-        """Bring these pages into memory ready to be written, so that the first writes do not wait for them."""
-        ...
-
-    def close(self) -> bool:
-        """Close the file. False when views keep its mapping, and its room on the disk, until the last of them goes."""
-        ...
-
-
-class PlainFile(Protocol):
-    """A file read and written at positions."""
-
-    path: Path
-
-    def pread(self, at: int, length: int) -> bytes: ...
-
-    def pwrite(self, at: int, data: bytes) -> None: ...
-
-    def sync(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-@dataclass(frozen=True)
-class DiskUsage:
-    """Room on the disk that holds a path, in bytes."""
-
-    total: int
-    free: int
-
-    @property
-    def used_ratio(self) -> float:
-        """The used part, rounded up to a whole per cent as RocketMQ does."""
-        return -((self.free - self.total) * 100 // self.total) / 100 if self.total else 0.0
-
-
-class Files(Protocol):
-    """What Ariane does with a file system. Every call may raise OSError; durability is explicit."""
-
-    def map(self, path: Path, size: int, *, allocate: bool) -> MappedFile:
-        """Map `path`, creating it with `size` bytes if it is not there.
-
-        With `allocate` the blocks are reserved on the disk, so that a full disk is an error here and not a fatal
-        signal at a later write; without, the file is sparse.
-        """
-        ...
-
-    def open(self, path: Path, size: int = 0) -> PlainFile:
-        """Open for reading and writing at positions, creating a sparse file of `size` bytes if it is not there."""
-        ...
-
-    def allocate(self, path: Path, at: int, length: int) -> None:
-        """Reserve blocks of an existing file."""
-        ...
-
-    def clear(self, path: Path, at: int) -> int:
-        """Make all bytes from `at` to the end of the file zero, durably. Returns how many were seen that were not."""
-        ...
-
-    def read(self, path: Path) -> bytes: ...
-
-    def view(self, path: Path) -> memoryview:
-        """A file as it is now, without a copy and without the right to change it."""
-        ...
-
-    def replace(self, path: Path, data: bytes) -> None:
-        """Write a small file so that a crash leaves the old or the new: tmp, fsync, rename, fsync of the folder."""
-        ...
-
-    def exists(self, path: Path) -> bool: ...
-
-    def size(self, path: Path) -> int: ...
-
-    def modified_ms(self, path: Path) -> int: ...
-
-    def list(self, folder: Path) -> list[str]:
-        """Names in a folder, sorted; none when it is not there."""
-        ...
-
-    def is_folder(self, path: Path) -> bool: ...
-
-    def make_folder(self, path: Path) -> None: ...
-
-    def remove(self, path: Path) -> None: ...
-
-    def remove_folder(self, path: Path) -> None: ...
-
-    def rename(self, path: Path, target: Path) -> None: ...
-
-    def sync_folder(self, path: Path) -> None: ...
-
-    def sync_all(self, path: Path) -> None:
-        """Make all durable that was written to the file system of `path`: cheaper than many files one by one."""
-        ...
-
-    def usage(self, path: Path) -> DiskUsage: ...
-
-    def lock(self, path: Path, note: str) -> "FileLock": ...
-
-
-class FileLock(Protocol):
-    """A lock that dies with its process."""
-
-    def release(self) -> None: ...
-
-
-class LockHeld(OSError):
-    """Somebody else holds the lock; `holder` is the note they left."""
-
-    def __init__(self, path: Path, holder: str) -> None:
-        super().__init__(f"{path} is locked by {holder or 'another process'}")
-        self.holder = holder
-
-
-_libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else ctypes.CDLL("msvcrt")
+_libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+_fallocate = getattr(_libc, "fallocate64", None) or getattr(_libc, "fallocate", None)
+_syncfs = getattr(_libc, "syncfs", None)
 _MADV_POPULATE_WRITE = 23  # Linux 5.14; not yet in the mmap module
 _CLEAR_STEP = 1 << 20
 _CLEAR_BY_HAND = 16 << 20  # so much is looked at, and only written where it is not zero
@@ -413,9 +212,12 @@ class SystemFiles:
             os.close(fd)
 
     def sync_all(self, path: Path) -> None:
+        if _syncfs is None:
+            os.sync()
+            return
         fd = os.open(path, os.O_RDONLY)
         try:
-            if _libc.syncfs(fd) != 0:
+            if _syncfs(fd) != 0:
                 raise OSError(ctypes.get_errno(), "syncfs failed", str(path))
         finally:
             os.close(fd)
@@ -448,8 +250,8 @@ def _zero_range(fd: int, at: int) -> bool:
     length = os.fstat(fd).st_size - at
     if length <= 0:
         return False
-    if _libc.fallocate64(fd, _ZERO_KEEP_SIZE, ctypes.c_int64(at), ctypes.c_int64(length)) != 0:
-        for start, end in _written_ranges(fd, at, at + length):  # this file system cannot
+    if _fallocate is None or _fallocate(fd, _ZERO_KEEP_SIZE, ctypes.c_int64(at), ctypes.c_int64(length)) != 0:
+        for start, end in _written_ranges(fd, at, at + length):  # this system cannot
             _clear_range(fd, start, end)
     return True
 
@@ -477,12 +279,3 @@ def _clear_range(fd: int, start: int, end: int) -> int:
             cleared += len(data) - data.count(0)
             os.pwrite(fd, bytes(len(data)), at)
     return cleared
-
-
-@dataclass(frozen=True)
-class Env:
-    """The world as one object."""
-
-    clock: Clock = field(default_factory=SystemClock)
-    files: Files = field(default_factory=SystemFiles)
-    random: Random = field(default_factory=Random)

@@ -1,0 +1,137 @@
+"""What Ariane asks of a file system. `SystemFiles` is the real one."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+class MappedFile(Protocol):
+    """A file mapped into memory: written by copying, read by slicing, made durable by `sync`."""
+
+    path: Path
+    size: int
+
+    def write(self, at: int, data: bytes) -> None: ...
+
+    def read(self, at: int, length: int) -> bytes: ...
+
+    def view(self, at: int, length: int) -> memoryview:
+        """A slice without a copy. The mapping stays alive as long as the view does, also when the file is closed."""
+        ...
+
+    def sync(self) -> None:
+        """Return when all that was written is on the disk (fdatasync)."""
+        ...
+
+    def populate(self, at: int, length: int) -> None:
+        """Bring these pages into memory ready to be written, so that the first writes do not wait for them."""
+        ...
+
+    def close(self) -> bool:
+        """Close the file. False when views keep its mapping, and its room on the disk, until the last of them goes."""
+        ...
+
+
+class PlainFile(Protocol):
+    """A file read and written at positions."""
+
+    path: Path
+
+    def pread(self, at: int, length: int) -> bytes: ...
+
+    def pwrite(self, at: int, data: bytes) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class DiskUsage:
+    """Room on the disk that holds a path, in bytes."""
+
+    total: int
+    free: int
+
+    @property
+    def used_ratio(self) -> float:
+        """The used part, rounded up to a whole per cent as RocketMQ does."""
+        return -((self.free - self.total) * 100 // self.total) / 100 if self.total else 0.0
+
+
+class Files(Protocol):
+    """What Ariane does with a file system. Every call may raise OSError; durability is explicit."""
+
+    def map(self, path: Path, size: int, *, allocate: bool) -> MappedFile:
+        """Map `path`, creating it with `size` bytes if it is not there.
+
+        With `allocate` the blocks are reserved on the disk, so that a full disk is an error here and not a fatal
+        signal at a later write; without, the file is sparse.
+        """
+        ...
+
+    def open(self, path: Path, size: int = 0) -> PlainFile:
+        """Open for reading and writing at positions, creating a sparse file of `size` bytes if it is not there."""
+        ...
+
+    def allocate(self, path: Path, at: int, length: int) -> None:
+        """Reserve blocks of an existing file."""
+        ...
+
+    def clear(self, path: Path, at: int) -> int:
+        """Make all bytes from `at` to the end of the file zero, durably. Returns how many were seen that were not."""
+        ...
+
+    def read(self, path: Path) -> bytes: ...
+
+    def view(self, path: Path) -> memoryview:
+        """A file as it is now, without a copy and without the right to change it."""
+        ...
+
+    def replace(self, path: Path, data: bytes) -> None:
+        """Write a small file so that a crash leaves the old or the new: tmp, fsync, rename, fsync of the folder."""
+        ...
+
+    def exists(self, path: Path) -> bool: ...
+
+    def size(self, path: Path) -> int: ...
+
+    def modified_ms(self, path: Path) -> int: ...
+
+    def list(self, folder: Path) -> list[str]:
+        """Names in a folder, sorted; none when it is not there."""
+        ...
+
+    def is_folder(self, path: Path) -> bool: ...
+
+    def make_folder(self, path: Path) -> None: ...
+
+    def remove(self, path: Path) -> None: ...
+
+    def remove_folder(self, path: Path) -> None: ...
+
+    def rename(self, path: Path, target: Path) -> None: ...
+
+    def sync_folder(self, path: Path) -> None: ...
+
+    def sync_all(self, path: Path) -> None:
+        """Make all durable that was written to the file system of `path`: cheaper than many files one by one."""
+        ...
+
+    def usage(self, path: Path) -> DiskUsage: ...
+
+    def lock(self, path: Path, note: str) -> "FileLock": ...
+
+
+class FileLock(Protocol):
+    """A lock that dies with its process."""
+
+    def release(self) -> None: ...
+
+
+class LockHeld(OSError):
+    """Somebody else holds the lock; `holder` is the note they left."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        super().__init__(f"{path} is locked by {holder or 'another process'}")
+        self.holder = holder
