@@ -1,6 +1,7 @@
 """Apache's Go and C++ clients through our name server and broker, without one line of Java."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from tests.cluster import Cluster
 from tests.interop.other_clients import Consumer, Peer, PeerMissing, PeerRefused, Producer
 from tests.interop.other_clients.cpp_client import cpp_driver
 from tests.interop.other_clients.go_client import go_driver
+from tests.interop.other_clients.java_client import round_trip
 from tests.interop.other_clients.peer import WAIT
 from tests.peers import unique, until
 
@@ -271,3 +273,30 @@ def test_a_refusal_reaches_the_caller_with_its_reason(quick: Cluster, go: Peer) 
     properties = {"long": "x" * 40_000}
     with go.producer(quick.namesrv) as producer, pytest.raises(PeerRefused, match="the message is illegal"):
         producer.send(unique("refused"), "refused", properties=properties)
+
+
+ROUND_TRIP = [
+    "orderly other tag",
+    "pulled 14",
+    "pushed COMMIT_MESSAGE",
+    "pushed UNKNOW",
+    "pushed again",
+    "pushed async",
+    "pushed batch 0",
+    "pushed batch 1",
+    "pushed delayed",
+    "pushed large 20000",
+    "pushed oneway",
+    "pushed ordered 0",
+    "pushed ordered 1",
+    "pushed ordered 2",
+    "pushed sync",
+    "refused again",
+]
+
+
+@pytest.mark.usefixtures("peers")
+@pytest.mark.parametrize("version", ["4.4.0", "5.3.3"])
+def test_older_and_newer_java_clients_work_too(quick: Cluster, tmp_path: Path, version: str) -> None:
+    topic, group = unique("versions"), group_with_retry_topic(quick)
+    assert round_trip(version, tmp_path, quick.namesrv, topic, group, "15") == ROUND_TRIP

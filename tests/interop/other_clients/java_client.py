@@ -1,0 +1,42 @@
+"""Compiles one small Java program against any version of Apache's client, once a version, inside `.cache`."""
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.peers.build import CACHE, COPY, Build, run_tool
+from tests.peers.jvm import java
+
+SOURCES = Path(__file__).parent / "java"
+
+
+def round_trip(version: str, home: Path, *args: str) -> list[str]:
+    """Run the program with a client of this version; the lines it prints."""
+    command = java(_build(version), home, ["-Xmx256m"], {}, ["RoundTrip", *args])
+    result = subprocess.run(command, cwd=home, text=True, capture_output=True, timeout=90, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.splitlines()
+
+
+def _build(version: str) -> Build:
+    text = b"".join((SOURCES / name).read_bytes() for name in ("pom.xml", "RoundTrip.java"))
+    done = CACHE / "java-clients" / f"{version}-{hashlib.sha256(text).hexdigest()[:16]}"
+    if not done.exists():
+        _make(version, done)
+    return Build(done)
+
+
+def _make(version: str, done: Path) -> None:
+    """Builds beside the final place and renames at the end: a half build is never taken for a whole one."""
+    part = done.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    (part / "classes").mkdir(parents=True)
+    places = [f"-Dmaven.repo.local={CACHE / 'm2'}", f"-DoutputDirectory={part / 'jars'}"]
+    run_tool(["mvn", "-B", "-q", "-ntp", "-f", str(SOURCES / "pom.xml"), COPY, f"-Dclient.version={version}", *places])
+    for log in (part / "jars").glob("logback-*"):
+        log.unlink()  # its output would stand between ours
+    run_tool(
+        ["javac", "-nowarn", "-cp", f"{part / 'jars'}/*", "-d", str(part / "classes"), str(SOURCES / "RoundTrip.java")]
+    )
+    part.rename(done)
