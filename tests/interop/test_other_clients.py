@@ -197,7 +197,9 @@ def test_a_message_that_go_never_accepts_ends_as_a_dead_letter(quick: Cluster, g
         sent = producer.send(topic, "poison")
         with go.consumer(quick.namesrv, topic, group=group, tags="*", fail=99, retries=1) as consumer:
             assert [m["reconsumed"] for m in consumer.await_messages(2)] == [0, 1]
-            with go.consumer(quick.namesrv, f"%DLQ%{consumer.group}", tags="*") as undertaker:
+            dead = f"%DLQ%{group}"
+            until(lambda: dead in go.call("topics", namesrv=quick.namesrv)["topics"], WAIT, f"a route of {dead}")
+            with go.consumer(quick.namesrv, dead, tags="*") as undertaker:
                 [letter] = undertaker.await_messages(1)
     assert letter["body"] == "poison"
     assert letter["properties"]["ORIGIN_MESSAGE_ID"] == sent["offsetMsgId"]
