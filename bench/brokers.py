@@ -80,13 +80,13 @@ class Ariane:
 
     name = "ariane"
 
-    def __init__(self, home: Path, flush: str, *, namesrv: bool = True) -> None:
+    def __init__(self, home: Path, flush: str, *, namesrv: bool = True, more: str = "") -> None:
         home.mkdir(parents=True)
         port = free_port(-2, 1)
         self.address = f"127.0.0.1:{port}"
         self._names: subprocess.Popen[bytes] | None = None
         self.namesrv = self._start_names(home, free_port()) if namesrv else ""
-        (home / "broker.conf").write_text(settings(port, self.namesrv, home / "store", flush))
+        (home / "broker.conf").write_text(settings(port, self.namesrv, home / "store", flush) + more)
         started = time.monotonic()
         self._broker = _start(home, "broker", ["-c", str(home / "broker.conf")])
         try:

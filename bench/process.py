@@ -13,6 +13,30 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICK
 
 
+def descendants(pid: int) -> list[int]:
+    """A process and everything below it."""
+    parents: dict[int, int] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                parents[int(entry)] = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
+            except FileNotFoundError:  # it ended meanwhile
+                continue
+    found, front = [pid], {pid}
+    while front := {child for child, parent in parents.items() if parent in front}:
+        found += front
+    return found
+
+
+def cpu_with_children(pid: int) -> float:
+    """User and system time of a process, and of its children that ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return 0.0
+    return sum(int(field) for field in fields[11:15]) / _TICK
+
+
 @dataclass(frozen=True)
 class Memory:
     """Resident memory in MiB; `private` leaves out the pages of mapped files, which belong to the page cache."""

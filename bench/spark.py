@@ -1,0 +1,285 @@
+"""`python -m bench.spark`: topics and stores in Spark, beside what bounds them, in one run.
+
+Rows a second, and CPU seconds for a million rows of Spark's processes together (driver, JVM, Python workers).
+"""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from ariane import Message
+from ariane.client.sync import Admin, Producer
+from ariane.message import MessageQueue
+from ariane.protocol.units import decode_unit
+from bench.brokers import Ariane
+from bench.kafka import Kafka, Tool
+from bench.process import cpu_with_children, descendants, machine, memory
+from tests.peers.build import CACHE, COPY, run_tool
+
+RESULTS = Path(__file__).parent / "results"
+FOUR = "topic string, queueId int, queueOffset bigint, body binary"
+PULLS = "".join(  # a broker that serves batch readers gives them more than 32 messages at a time
+    f"maxTransfer{what}OnMessageIn{where}={limit}\n"
+    for what, limit in (("Count", 8192), ("Bytes", 2 << 20))
+    for where in ("Memory", "Disk")
+)
+POM = Path(__file__).parent / "java" / "spark-kafka" / "pom.xml"
+
+
+@dataclass
+class Row:
+    """One measurement."""
+
+    case: str
+    rows: int
+    seconds: float
+    rate: float
+    cpu_per_million: float
+    others: float  # cores busy with something else meanwhile
+
+
+def cpu_of_spark(broker: int) -> float:
+    """CPU of this process and everything it started but the broker."""
+    others = set(descendants(broker)) if broker else set()
+    return sum(cpu_with_children(pid) for pid in descendants(os.getpid()) if pid not in others)
+
+
+class Bench:
+    """Runs cases and keeps their rows."""
+
+    def __init__(self, spark: SparkSession, count: int, rounds: int, broker: int) -> None:
+        self.spark = spark
+        self.count = count
+        self._rounds = rounds
+        self._broker = broker
+        self.results: list[Row] = []
+
+    def case(self, name: str, work: Callable[[], None], rows: int | None = None) -> None:
+        """Measure the best of a few rounds, after one to warm up."""
+        rows = rows or self.count
+        work()
+        row = min((self._measure(name, work, rows) for _ in range(self._rounds)), key=lambda found: found.seconds)
+        self.results.append(row)
+        print(f"{name:34} {row.rate:12,.0f} rows/s {row.cpu_per_million:8.2f} CPU s/M rows  "
+              f"(others {row.others:.1f} cores)", flush=True)  # fmt: skip
+
+    def _measure(self, name: str, work: Callable[[], None], rows: int) -> Row:
+        before, cpu, began = machine(), cpu_of_spark(self._broker), time.monotonic()
+        work()
+        elapsed, spent, after = time.monotonic() - began, cpu_of_spark(self._broker) - cpu, machine()
+        others = (after.busy - before.busy - spent) / elapsed
+        return Row(name, rows, elapsed, rows / elapsed, spent / rows * 1e6, others)
+
+
+def noop(frame: DataFrame) -> Callable[[], None]:
+    return lambda: frame.write.format("noop").mode("overwrite").save()
+
+
+def parquet(frame: DataFrame, folder: Path) -> Callable[[], None]:
+    return lambda: frame.write.mode("overwrite").parquet(str(folder))
+
+
+def windows(frame: DataFrame) -> DataFrame:
+    from ariane.spark.pipelines.analyse import Questions, windowed
+
+    return windowed(frame, Questions(window="10 seconds"))
+
+
+def streaming(make: Callable[[], DataFrame], sink: str, folder: Path) -> Callable[[], None]:
+    """A whole stream from its beginning to the present, with a new checkpoint each time."""
+
+    def run() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        writer = make().writeStream.format(sink).option("checkpointLocation", str(folder / "checkpoint"))
+        if sink != "noop":
+            writer = writer.option("path", str(folder / "table"))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+
+    return run
+
+
+class TupleReader(DataSourceReader):
+    """What a plain connector does: a tuple for each message."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(str(file)) for file in sorted(Path(self._path).iterdir())]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        data = Path(partition.value).read_bytes()
+        at = 0
+        while data[at + 4 : at + 8] == b"\xda\xa3\x20\xa7":
+            unit = decode_unit(data, at)
+            at += unit.size
+            if unit.topic == b"events":
+                yield unit.topic.decode(), unit.queue_id, unit.queue_offset, unit.body
+
+
+class TupleSource(DataSource):
+    """The yardstick of row by row."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "tuples"
+
+    def schema(self) -> str:
+        return FOUR
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        return TupleReader(self.options["path"])
+
+
+def fill(name_server: str, count: int) -> None:
+    """Messages of about 310 bytes in the log."""
+    with Admin(name_servers=name_server) as admin:
+        admin.create_topic("events", queues=8)
+    with Producer("bench", name_servers=name_server) as producer:
+        queues: list[MessageQueue] = []
+        while len(queues) != 8:
+            queues = [queue for queue in producer.queues("events") if queue.topic == "events"]
+        for start in range(0, count, 1000):
+            batch = [
+                Message("events", b"%0100d" % i, tags=f"Tag{i % 5}", keys=f"key-{i}", properties={"n": str(i)})
+                for i in range(start, min(start + 1000, count))
+            ]
+            producer.send_batch(batch, queue=queues[start // 1000 % 8])
+
+
+def run_topic(bench: Bench, name_server: str, folder: Path) -> None:
+    def read(schema: str | None = None, stream: bool = False) -> DataFrame:
+        reader: Any = bench.spark.readStream if stream else bench.spark.read
+        reader = reader.format("rocketmq").option("nameServer", name_server).option("topic", "events")
+        reader = reader.option("startingOffsets", "earliest")
+        return (reader.schema(schema) if schema else reader).load()
+
+    bench.case("topic, 4 columns, to noop", noop(read(FOUR)))
+    bench.case("topic, 17 columns, to noop", noop(read()))
+    bench.case("topic, 17 columns, to Parquet", parquet(read(), folder / "topic"))
+    bench.case("topic, windowed aggregation", noop(windows(read())))
+    bench.case("stream, 4 columns, to noop", streaming(lambda: read(FOUR, True), "noop", folder / "s1"))
+    bench.case("stream, 17 columns, to Parquet", streaming(lambda: read(None, True), "parquet", folder / "s2"))
+    bench.case("stream, windowed aggregation", streaming(lambda: windows(read(None, True)), "noop", folder / "s3"))
+
+
+def run_store(bench: Bench, store: Path, folder: Path) -> None:
+    def read(schema: str | None = None) -> DataFrame:
+        reader = bench.spark.read.format("rocketmq-commitlog").option("topic", "events")
+        return (reader.schema(schema) if schema else reader).load(str(store))
+
+    bench.case("commitlog, 4 columns, to noop", noop(read(FOUR)))
+    bench.case("commitlog, 17 columns, to noop", noop(read()))
+    bench.case("commitlog, 17 columns, to Parquet", parquet(read(), folder / "log"))
+    bench.spark.dataSource.register(TupleSource)
+    bench.case("tuples, 4 columns, to noop", noop(bench.spark.read.format("tuples").load(str(store / "commitlog"))))
+    table = bench.spark.read.parquet(str(folder / "log"))
+    bench.case("Parquet to noop (the bound)", noop(table))
+    bench.case("Parquet to Parquet (the bound)", parquet(table, folder / "copy"))
+
+
+def run_batches(bench: Bench, name_server: str, folder: Path, batches: int) -> dict[str, Any]:
+    """What a micro-batch costs beside its rows, and what the driver's memory does over many."""
+    reader = bench.spark.readStream.format("rocketmq").schema(FOUR).option("nameServer", name_server)
+    reader = reader.option("topic", "events").option("startingOffsets", "earliest")
+    rows = reader.option("maxOffsetsPerTrigger", max(1, bench.count // batches)).load()
+    writer = rows.writeStream.format("noop").option("checkpointLocation", str(folder / "many"))
+    started = writer.trigger(availableNow=True).start()
+    sizes: list[int] = []
+    while not started.awaitTermination(2):
+        sizes.append(round(max(memory(pid).private for pid in _python_workers())))
+    times = [p.durationMs["triggerExecution"] for p in started.recentProgress if p.numInputRows]
+    found = {"batches": len(times), "median_ms": median(times), "largest_python_mib": sizes}
+    print(f"micro-batches: {found['median_ms']:.0f} ms each, largest Python worker {sizes} MiB")
+    return found
+
+
+def _python_workers() -> list[int]:
+    return [pid for pid in descendants(os.getpid())[1:] if "pyspark" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+
+def spark_kafka_jars() -> str:
+    """Spark's Kafka source and what it needs; fetched once into the checkout's cache."""
+    jars = CACHE / "spark-kafka"
+    if not jars.exists():
+        part = CACHE / "spark-kafka.part"
+        places = [f"-Dmaven.repo.local={CACHE / 'm2'}", f"-DoutputDirectory={part}"]
+        run_tool(["mvn", "-B", "-q", "-ntp", "-f", str(POM), COPY, "-DincludeScope=runtime", *places])
+        part.rename(jars)
+    wanted = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients", "commons-pool2")
+    return ",".join(str(jar) for jar in jars.glob("*.jar") if jar.name.startswith(wanted))
+
+
+def run_kafka(bench: Bench, folder: Path) -> None:
+    kafka = Kafka(folder / "kafka")
+    try:
+        send = ["org.apache.kafka.tools.ProducerPerformance", "--topic", "bench", "--throughput", "-1"]
+        send += ["--record-size", "230", "--num-records", str(bench.count), "--bootstrap-server", kafka.address]
+        kafka.run(Tool("fill", [*send, "--command-property", "acks=1"], r"(?P<messages>\d+) records sent.*99\.9th"))
+        reader = bench.spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.address)
+        rows = reader.option("subscribe", "bench").load()
+        bench.case("Kafka's source to noop", noop(rows))
+        bench.case("Kafka's source to Parquet", parquet(rows, folder / "from-kafka"))
+    finally:
+        kafka.stop()
+
+
+def session(folder: Path, kafka: bool) -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder: Any = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.sql.shuffle.partitions", 2).config("spark.driver.memory", "3g")
+    manager = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    builder = builder.config("spark.sql.streaming.checkpointFileManagerClass", manager)
+    builder = builder.config("spark.local.dir", str(folder / "local")).config("spark.driver.host", "127.0.0.1")
+    if kafka:
+        builder = builder.config("spark.jars", spark_kafka_jars())
+    spark: SparkSession = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=400_000)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--batches", type=int, default=20, help="micro-batches of the overhead case; 1000 shows memory")
+    parser.add_argument("--kafka", action="store_true", help="measure Spark's Kafka source beside")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="ariane-bench-"))
+    try:
+        broker = Ariane(folder / "broker", "ASYNC_FLUSH", more=PULLS)
+        try:
+            fill(broker.namesrv, options.messages)
+            bench = Bench(session(folder, options.kafka), options.messages, options.rounds, broker.pid)
+            run_topic(bench, broker.namesrv, folder)
+            overhead = run_batches(bench, broker.namesrv, folder, options.batches)
+        finally:
+            broker.stop()
+        run_store(bench, folder / "broker" / "store", folder)
+        if options.kafka:
+            run_kafka(bench, folder)
+        bench.spark.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    options.results.mkdir(parents=True, exist_ok=True)
+    found = {"messages": options.messages, "rows": [asdict(row) for row in bench.results], "overhead": overhead}
+    (options.results / "spark.json").write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
