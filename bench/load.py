@@ -20,6 +20,9 @@ class Load:
         subprocess.run(["javac", "--release", "17", "-cp", build.classpath, "-d", classes, SOURCE], check=True)
         flags = ["-Xmx1g", f"-Duser.home={home}", "-Drocketmq.client.logUseSlf4j=false"]
         flags += [f"-Drocketmq.client.logRoot={home}", "-Djava.net.preferIPv4Stack=true"]
+        # A client that may hold 65,535 unwritten one-way messages, its default, closes its own connection when a
+        # heartbeat waits behind them for three seconds: what it loses then never reached a broker.
+        flags += ["-Dcom.rocketmq.remoting.clientOnewaySemaphoreValue=4096"]
         command = ["java", *flags, *OPENS, *EXPORTS, "-cp", f"{classes}:{build.classpath}", "Load"]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -84,6 +84,15 @@ public class Load {
     /** Threads that call the sender until the time is over; counts messages and failures. */
     static Map<String, Object> threads(Args args, int threads, Sender sender) throws Exception {
         DefaultMQProducer producer = producer(args);
+        try {
+            return threads(args, producer, threads, sender);
+        } finally {
+            producer.shutdown();
+        }
+    }
+
+    static Map<String, Object> threads(Args args, DefaultMQProducer producer, int threads, Sender sender)
+        throws Exception {
         sender.send(producer);
         LongAdder sent = new LongAdder();
         LongAdder failed = new LongAdder();
@@ -108,7 +117,6 @@ public class Load {
         }
         Map<String, Object> result = result(sent.sum(), System.nanoTime() - start);
         result.put("failed", failed.sum());
-        producer.shutdown();
         return result;
     }
 
@@ -124,10 +132,11 @@ public class Load {
     static Map<String, Object> oneway(Args args) throws Exception {
         byte[] body = new byte[args.number("size")];
         DefaultMQProducer watcher = producer(args);
+        DefaultMQProducer sender = producer(args);  // closed at the end: it may hold messages that it has not written yet
         watcher.send(new Message(args.text("topic"), body));
         long before = stored(watcher, args.text("topic"));
         long start = System.nanoTime();
-        Map<String, Object> sent = threads(args, args.number("threads"), producer -> {
+        Map<String, Object> sent = threads(args, sender, args.number("threads"), producer -> {
             producer.sendOneway(new Message(args.text("topic"), body));
             return 1;
         });
@@ -142,6 +151,7 @@ public class Load {
             Thread.sleep(20);
         }
         watcher.shutdown();
+        sender.shutdown();
         Map<String, Object> result = result(last - before, moved - start);
         result.put("failed", sent.get("failed"));
         result.put("lost", (long) sent.get("messages") + 1 - (last - before));
