@@ -228,6 +228,18 @@ def test_a_go_request_gets_its_reply(quick: Cluster, go: Peer) -> None:
             assert asker.request(topic, "ping") == "pong"
 
 
+def test_go_namespaces_keep_topics_apart(quick: Cluster, go: Peer) -> None:
+    topic, group = unique("spaces"), unique("group")
+    for space in ("one", "two"):
+        with go.producer(quick.namesrv, namespace=space) as producer:
+            producer.send(topic, space)
+    for space in ("one", "two"):
+        with go.consumer(quick.namesrv, topic, group=group, namespace=space, tags="*") as consumer:
+            assert [m["body"] for m in consumer.await_messages(1)] == [space]
+    topics = go.call("topics", namesrv=quick.namesrv)["topics"]
+    assert {f"one%{topic}", f"two%{topic}", f"%RETRY%one%{group}"} <= set(topics)
+
+
 def test_go_traces_reach_the_trace_topic(quick: Cluster, go: Peer) -> None:
     topic = unique("traced")
     with go.consumer(quick.namesrv, "RMQ_SYS_TRACE_TOPIC", tags="*") as traces:

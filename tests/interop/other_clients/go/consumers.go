@@ -72,6 +72,7 @@ func received(m *primitive.MessageExt) answer {
 func consumerOptions(r Request) []consumer.Option {
 	options := []consumer.Option{
 		consumer.WithNsResolver(resolver(r)), consumer.WithGroupName(r.Group), consumer.WithInstance(r.Instance),
+		consumer.WithNamespace(r.Namespace),
 		consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset), consumer.WithConsumerOrder(r.Kind == "orderly"),
 	}
 	if r.Kind == "broadcast" {

@@ -14,29 +14,30 @@ import (
 
 // Request holds the fields of every operation; each reads those it needs.
 type Request struct {
-	Op       string
-	Handle   string
-	Namesrv  string
-	Group    string
-	Instance string
-	Kind     string
-	Topic    string
-	Tags     string
-	SQL      string
-	Mode     string
-	Messages []Outgoing
-	Trace    bool
-	Fail     int
-	Retries  int32
-	Local    string
-	Checks   []string
-	Reply    string
-	Count    int
-	Offset   int64
-	Queue    int
-	Seconds  int
-	Broker   string
-	Queues   int
+	Op        string
+	Handle    string
+	Namesrv   string
+	Namespace string
+	Group     string
+	Instance  string
+	Kind      string
+	Topic     string
+	Tags      string
+	SQL       string
+	Mode      string
+	Messages  []Outgoing
+	Trace     bool
+	Fail      int
+	Retries   int32
+	Local     string
+	Checks    []string
+	Reply     string
+	Count     int
+	Offset    int64
+	Queue     int
+	Seconds   int
+	Broker    string
+	Queues    int
 }
 
 // Outgoing is a message to send.

@@ -64,6 +64,7 @@ func (s selector) Select(m *primitive.Message, queues []*primitive.MessageQueue,
 func producerOptions(r Request) []producer.Option {
 	options := []producer.Option{
 		producer.WithNsResolver(resolver(r)), producer.WithGroupName(r.Group), producer.WithInstanceName(r.Instance),
+		producer.WithNamespace(r.Namespace),
 		producer.WithQueueSelector(selector{producer.NewRoundRobinQueueSelector(), producer.NewHashQueueSelector()}),
 	}
 	if r.Trace {
