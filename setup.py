@@ -62,7 +62,7 @@ def compiled() -> list[Extension]:
         from mypyc.build import mypycify
 
         extensions: list[Extension] = mypycify(["--config-file=", "--ignore-missing-imports", *HOT], opt_level="3")
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # the compiler ends the process when it refuses a module
         print(f"The hot path could not be compiled ({error}): it stays plain Python.")
         return []
     for extension in extensions:
