@@ -1,9 +1,11 @@
 """Reading message units as the store needs them: whole and well-formed or not, and where they belong."""
 
 from struct import Struct
+from types import FunctionType
 from typing import Final
 from zlib import crc32
 
+from ariane.protocol.native import i64
 from ariane.protocol.units import BLANK_MAGIC, BORN_HOST_V6, MAGIC, STORE_HOST_V6
 from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.queues import QueueTable
@@ -71,10 +73,38 @@ class Dispatched:
 
 def value_of(properties: bytes, name: bytes) -> bytes | None:
     """The value of a property, whose name is given with the separator behind it; None when it is missing or empty."""
-    before, found, rest = properties.partition(name)  # of all ways to search in bytes, the one that costs least
+    return _found_by_parts(properties, name) if PLAIN else _found_by_bytes(properties, name)
+
+
+def _found_by_parts(properties: bytes, name: bytes) -> bytes | None:
+    """Of all ways to search in bytes the one that costs plain Python least."""
+    before, found, rest = properties.partition(name)
     while found and before and before[-1] != 2:  # only the end of another name
         before, found, rest = rest.partition(name)
     return rest.partition(b"\x02")[0] or None if found else None
+
+
+def _found_by_bytes(properties: bytes, name: bytes) -> bytes | None:
+    """Compiled, a look at each byte costs less than a call."""
+    size: i64 = len(properties)
+    width: i64 = len(name)
+    first: i64 = name[0]
+    at: i64 = 0
+    while at + width <= size:
+        if properties[at] == first and properties[at : at + width] == name:
+            at += width
+            end = at
+            while end < size and properties[end] != 2:
+                end += 1
+            return properties[at:end] or None
+        while at < size and properties[at] != 2:
+            at += 1
+        at += 1
+    return None
+
+
+PLAIN: Final = isinstance(value_of, FunctionType)
+"""Whether this module is not compiled."""
 
 
 def kind_at(memory: memoryview, at: int) -> int:
