@@ -1,4 +1,4 @@
-"""The hot modules are what the compiler takes. An install without it falls back to plain Python: nobody would notice."""
+"""The hot modules are what the compiler takes: an install without it is plain Python, and nobody would notice."""
 
 import subprocess
 import sys
