@@ -13,7 +13,7 @@ from ariane.errors import StoreError
 from ariane.spark.commitlog_options import CommitlogOptions
 from ariane.spark.commitlog_reader import LogPartition, read_partition
 from ariane.spark.log_files import LogFile, commitlog_folder, log_files, open_bytes
-from ariane.spark.log_reader import LogRange, good_units, written_files
+from ariane.spark.log_reader import LogRange, log_end
 from ariane.spark.scan import End, hop
 from ariane.spark.schema import arrow_schema
 
@@ -71,25 +71,6 @@ class CommitlogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _files(store: str) -> list[LogFile]:
     return log_files(commitlog_folder(store))
-
-
-def log_end(files: list[LogFile], known: int) -> int:
-    """Where the log ends: behind the last whole unit. Everything before `known` is known to be whole."""
-    written = written_files(files)
-    if not written:
-        return max(known, files[0].base)
-    last = written[-1]
-    at = max(known, last.base)
-    data = open_bytes(last, 0, last.size)
-    while at < last.end:
-        found = hop(data.view, at - data.base, last.size, 1 << 16)
-        table = good_units(data, found)
-        if len(table) < len(found.starts):
-            return int(data.base + found.starts[len(table)])
-        at = data.base + found.end
-        if found.why is not End.ENOUGH:
-            return at
-    return at
 
 
 def _limited(store: str, start: int, end: int, most: int) -> int:

@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 
 from ariane.errors import StoreError
-from ariane.spark.log_files import Bytes, LogFile, open_bytes
+from ariane.spark.log_files import Bytes, LogFile, is_remote, open_bytes
 from ariane.spark.scan import End, Hop, find_sync, hop, in_sync
 from ariane.spark.unit_table import UnitTable
 
-BATCH_ROWS: Final = 1 << 16
+BATCH_ROWS: Final = 1 << 14  # what a core keeps in its cache
 BATCH_BYTES: Final = 32 << 20
 _LONGEST_UNIT: Final = 8 << 20  # read behind the range of a remote file, for the unit that crosses its end
 _ZEROS: Final = 64 << 10  # so many zeros behind a unit are the unwritten rest of the log
@@ -97,10 +97,41 @@ def written_files(files: list[LogFile]) -> list[LogFile]:
     return written
 
 
+def log_end(files: list[LogFile], known: int) -> int:
+    """Where the log ends: behind the last whole unit. Everything before `known` is known to be whole."""
+    written = written_files(files)
+    if not written:
+        return max(known, files[0].base)
+    last = written[-1]
+    at = max(known, last.base)
+    data = open_bytes(last, 0, last.size)
+    while at < last.end:
+        found = hop(data.view, at - data.base, last.size, BATCH_ROWS)
+        table = good_units(data, found)
+        if len(table) < len(found.starts):
+            return int(data.base + found.starts[len(table)])
+        at = data.base + found.end
+        if found.why is not End.ENOUGH:
+            return at
+    return at
+
+
 def plan_ranges(files: list[LogFile], last: LogFile, split: int) -> list[LogRange]:
     """The files in pieces of about `split` bytes. `last` is where the log ends, whether it is among them or not."""
     return [
-        LogRange(file, start, min(start + split, file.size), file == last)
+        LogRange(file, start, min(start + split, size), file == last)
         for file in files
-        for start in range(0, file.size, split)
+        for size in (_used(file) if file == last else file.size,)
+        for start in range(0, size, split)
     ]
+
+
+def _used(last: LogFile) -> int:
+    """How much of the last file is written to; all of it, if what follows its last unit is not plainly empty.
+
+    A remote file is not looked through from here: its empty parts are tasks with little to do.
+    """
+    if is_remote(last.path):
+        return last.size
+    end = log_end([last], last.base) - last.base
+    return end if is_blank(open_bytes(last, 0, last.size).view, end) else last.size

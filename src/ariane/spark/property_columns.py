@@ -4,8 +4,9 @@ A property string is `name SOH value STX …`. All separators of all strings are
 a comparison of the few bytes before each SOH.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -40,19 +41,25 @@ class PropertyTable:
         return marks + begin
 
     @cached_property
-    def _name_ends(self) -> Ints:
-        return self._separators[self._bytes[self._separators] == _SOH]
+    def _ends_name(self) -> npt.NDArray[np.bool_]:
+        """Which separators are SOH; the others are STX."""
+        return self._bytes[self._separators] == _SOH
+
+    @cached_property
+    def _names(self) -> Ints:
+        """Where among the separators names end."""
+        return np.flatnonzero(self._ends_name)
 
     @cached_property
     def _pair_ends(self) -> Ints:
-        return self._separators[self._bytes[self._separators] == _STX]
+        return self._separators[~self._ends_name]
 
     def column(self, name: str) -> pa.BinaryArray:
         """The values of one property; null where a message has none."""
         rows = len(self._strings)
-        ends = self._ends_of(name.encode())
-        owners = self._owners(ends)
-        values_at, values_end = ends + 1, self._pair_end(ends, owners)
+        found, owners = self._find(name.encode())
+        values_at = self._separators[found] + 1
+        values_end = self._value_ends(found, owners)
         keep = values_end > values_at
         at, sizes = self._offsets[:-1].copy(), np.zeros(rows, dtype=np.int64)
         at[owners[keep]] = values_at[keep]
@@ -60,20 +67,34 @@ class PropertyTable:
         pieces = interleaved(self._buffer, at, sizes)
         return pieces.take(pa.array(np.arange(0, 2 * rows, 2, dtype=np.int32), mask=sizes == 0))
 
-    def _ends_of(self, name: bytes) -> Ints:
-        """Where this name ends, once in each pair that has it."""
-        ends = self._name_ends
-        ends = ends[ends - len(name) >= self._offsets[0]]
-        for back, byte in enumerate(reversed(name), 1):
-            ends = ends[self._bytes[ends - back] == byte]
-        at = ends - len(name)
-        string_at = self._offsets[self._owners(ends)]
+    def _find(self, name: bytes) -> tuple[Ints, Ints]:
+        """Where among the separators this name ends, once in each pair that has it, and in which row."""
+        found = self._names[self._separators[self._names] - len(name) >= self._offsets[0]]
+        for width, back, word in _words(name):
+            found = found[self._at_any_byte(width)[self._separators[found] - back] == word]
+        owners = self._owners(self._separators[found])
+        at, string_at = self._separators[found] - len(name), self._offsets[owners]
         behind_pair = self._bytes[np.maximum(at - 1, 0)] == _STX
-        return ends[(at == string_at) | ((at > string_at) & behind_pair)]
+        whole = (at == string_at) | ((at > string_at) & behind_pair)
+        return (found, owners) if whole.all() else (found[whole], owners[whole])
+
+    def _at_any_byte(self, width: int) -> npt.NDArray[Any]:
+        """The bytes as big-endian numbers of so many bytes, one beginning at every byte."""
+        count = max(len(self._bytes) - width + 1, 0)
+        return np.ndarray((count,), f">u{width}", self._buffer, 0, (1,))
 
     def _owners(self, at: Ints) -> Ints:
         """The rows in whose strings these places lie."""
         return np.searchsorted(self._offsets, at, side="right") - 1
+
+    def _value_ends(self, found: Ints, owners: Ints) -> Ints:
+        """Where values end: at the next separator, unless that is an SOH inside the value, or in another string."""
+        following = np.minimum(found + 1, len(self._separators) - 1)
+        ends = np.where(following > found, self._separators[following], self._offsets[-1])
+        odd = (following > found) & self._ends_name[following]
+        if odd.any():
+            ends[odd] = self._pair_end(self._separators[found[odd]], owners[odd])
+        return np.minimum(ends, self._offsets[owners + 1])
 
     def _pair_end(self, at: Ints, owners: Ints) -> Ints:
         """The end of the pair around each place: the next STX, or the end of the string."""
@@ -99,13 +120,22 @@ class PropertyTable:
         begins = begins[begins < self._offsets[-1]]
         owners = self._owners(begins)
         ends = self._pair_end(begins, owners)
-        name_ends = np.append(self._name_ends, self._offsets[-1])
-        names_end = name_ends[np.searchsorted(self._name_ends, begins)]
+        name_ends = self._separators[self._names]
+        names_end = np.append(name_ends, self._offsets[-1])[np.searchsorted(name_ends, begins)]
         good = (names_end > begins) & (ends > names_end + 1)
         return begins[good], names_end[good], ends[good], owners[good]
 
     def _pieces(self, at: Ints, end: Ints) -> pa.BinaryArray:
         return interleaved(self._buffer, at, end - at).take(pa.array(np.arange(0, 2 * len(at), 2, dtype=np.int32)))
+
+
+def _words(name: bytes) -> Iterator[tuple[int, int, int]]:
+    """A name in pieces of 8, 4, 2 and 1 bytes from its end: width, distance from the end, the piece as a number."""
+    left = len(name)
+    while left:
+        width = next(width for width in (8, 4, 2, 1) if width <= left)
+        yield width, len(name) - left + width, int.from_bytes(name[left - width : left], "big")
+        left -= width
 
 
 def _last_of_each(owners: Ints, names: pa.BinaryArray) -> npt.NDArray[np.bool_]:
