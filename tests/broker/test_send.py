@@ -285,3 +285,9 @@ async def test_the_vip_port_takes_sends_but_no_pulls(tmp_path: Path) -> None:
         assert answer.code == 0
         pulled = await talk.client.request(vip, Command(RequestCode.PULL_MESSAGE, {}), 10)
         assert pulled.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+
+
+async def test_a_synchronous_master_without_a_slave_stores_and_says_that_there_is_none(tmp_path: Path) -> None:
+    async with Talk.to(small_broker(tmp_path, brokerRole="SYNC_MASTER")) as talk:
+        assert (await talk.send("orders")).code == ResponseCode.SLAVE_NOT_AVAILABLE
+        assert (await talk.send("orders", properties="WAIT\x01false")).code == ResponseCode.SUCCESS

@@ -11,9 +11,11 @@ Wait = Callable[[PutResult, Done], None]
 class Acknowledge:
     """Waits for every promise of a put. With none (asynchronous flush, no replicas) nothing is waited for."""
 
-    def __init__(self, store: MessageStore, *, sync_flush: bool) -> None:
+    def __init__(self, store: MessageStore, *, sync_flush: bool, sync_slave: bool = False) -> None:
         self._store = store
         self.waits: list[Wait] = [self._flushed] if sync_flush else []
+        if sync_slave:
+            self.waits.append(_no_slave)
 
     def when_kept(self, result: PutResult, done: Done) -> None:
         """Call `done` with the status to answer, now or later, on the event loop."""
@@ -29,6 +31,11 @@ class Acknowledge:
             done(PutStatus.OK if ok else PutStatus.FLUSH_DISK_TIMEOUT)
 
         self._store.when_flushed(result.end_offset, flushed)
+
+
+def _no_slave(_: PutResult, done: Done) -> None:
+    """A synchronous master promises a slave's copy; where no slave can be, it says so, and the message is stored."""
+    done(PutStatus.SLAVE_NOT_AVAILABLE)
 
 
 class _Countdown:

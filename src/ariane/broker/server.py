@@ -81,7 +81,11 @@ class Broker:
         self.clients = ClientTable(self.env.clock)
         self.locks = QueueLocks(self.env.clock, options.rebalance_lock_max_live_time_ms)
         self.longpoll = LongPoll(self.store, self.env.clock)
-        self.acknowledge = Acknowledge(self.store, sync_flush=options.flush_disk_type == "SYNC_FLUSH")
+        self.acknowledge = Acknowledge(
+            self.store,
+            sync_flush=options.flush_disk_type == "SYNC_FLUSH",
+            sync_slave=options.broker_role == "SYNC_MASTER",
+        )
         self.stats = BrokerStats(options.broker_cluster_name, detailed=options.enable_detail_stat)
         self.totals = StoreStats(self.env.clock.now_ms())
         self.filters = new_filters(self)
