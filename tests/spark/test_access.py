@@ -1,0 +1,112 @@
+"""Reading what is guarded, encrypted, or only left on a slave. The reader is used as Spark uses it, without Spark."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ariane.client.sync import Admin, Producer
+from ariane.errors import AccessDenied, BrokerRefused, RemotingError, StoreError
+from ariane.message import Message, MessageQueue
+from ariane.spark.pulling import QueueSlice
+from ariane.spark.schema import DEFAULT_SCHEMA
+from ariane.spark.topic_options import TopicOptions
+from ariane.spark.topic_reader import read_slice
+from ariane.spark.topic_source import TopicReader
+from tests.peers import ApacheBroker, ApacheNamesrv, free_port, unique
+from tests.spark.clusters import Target, await_that, numbered
+
+ACL = """
+accounts:
+- accessKey: reader-key
+  secretKey: reader-secret
+  defaultTopicPerm: DENY
+  defaultGroupPerm: SUB
+  topicPerms: [orders=SUB]
+- accessKey: owner-key
+  secretKey: owner-secret
+  admin: true
+"""
+
+
+def bodies(namesrv: str, topic: str, **options: Any) -> list[int]:
+    """All bodies that a batch read gives."""
+    given = {"nameserver": namesrv, "topic": topic, **{name.lower(): str(value) for name, value in options.items()}}
+    reader = TopicReader(TopicOptions.parse(given, streaming=False), DEFAULT_SCHEMA)
+    batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
+    return sorted(int(body) for batch in batches for body in batch.column("body").to_pylist())
+
+
+def test_tls_carries_everything(apache: Target, ours: Target) -> None:
+    for target in (apache, ours):
+        topic = target.topic(queues=1)
+        target.send(topic, numbered(topic, 100), queue_ids=(0,))
+        assert bodies(target.namesrv, topic, tls=True) == list(range(100))
+
+
+def test_keys_let_in_and_a_denial_says_that_it_is_one(
+    apache_namesrv: Callable[..., ApacheNamesrv], apache_broker: Callable[..., ApacheBroker]
+) -> None:
+    namesrv = apache_namesrv().address
+    apache_broker(namesrv, config={"aclEnable": "true"}, files={"conf/plain_acl.yml": ACL})
+    owner = {"name_servers": namesrv, "access_key": "owner-key", "secret_key": "owner-secret"}
+    with Admin(**owner) as admin, Producer("shop", **owner) as producer:
+        for topic in ("orders", "secrets"):
+            admin.create_topic(topic, queues=1)
+            await_that("the topic", lambda topic=topic: topic in admin.topics())
+            producer.send(Message(topic, b"7"))
+    keys = {"accessKey": "reader-key", "secretKey": "reader-secret"}
+    assert bodies(namesrv, "orders", **keys) == [7]
+    with pytest.raises(AccessDenied, match="secrets"):
+        bodies(namesrv, "secrets", **keys)
+    with pytest.raises(AccessDenied):
+        bodies(namesrv, "orders", **keys | {"secretKey": "wrong-secret"})
+
+
+def test_a_slave_is_read_when_the_master_is_gone(
+    apache_namesrv: Callable[..., ApacheNamesrv], apache_broker: Callable[..., ApacheBroker], tmp_path: Path
+) -> None:
+    namesrv = apache_namesrv().address
+    pair = {"brokerName": unique("pair"), "brokerClusterName": "Pair"}
+    master = apache_broker(namesrv, config=pair | {"brokerRole": "ASYNC_MASTER", "haListenPort": free_port()})
+    apache_broker(namesrv, config=pair | {"brokerRole": "SLAVE", "brokerId": 1, "haListenPort": free_port()})
+    target, topic = Target(namesrv, "apache"), unique("topic")
+    target.topic(queues=1, name=topic)
+    target.send(topic, numbered(topic, 500), queue_ids=(0,))
+    await_that("the slave's copy", lambda: _both_have(namesrv, topic, 500))
+    master.kill()
+    assert bodies(namesrv, topic) == list(range(500))
+
+
+def _both_have(namesrv: str, topic: str, count: int) -> bool:
+    options = TopicOptions.parse({"nameserver": namesrv, "topic": topic, "pulltimeoutms": "500"}, streaming=False)
+    with Admin(name_servers=namesrv) as admin:
+        (queue,) = admin.queues(topic)
+        addresses = admin.cluster_info().broker_addr_table[queue.broker_name].broker_addrs
+    try:
+        found = [_read(QueueSlice(queue, 0, count, (address,)), options) for address in addresses.values()]
+    except (RemotingError, StoreError, BrokerRefused):  # a slave learns of new topics each few seconds
+        return False
+    return len(found) == 2 and all(len(rows) == count for rows in found)
+
+
+def _read(part: QueueSlice, options: TopicOptions) -> list[Any]:
+    return [row for batch in read_slice(part, options, BODY) for row in batch.to_pylist()]
+
+
+BODY = pa.schema([("body", pa.binary())])
+
+
+def test_dead_addresses_are_passed_over_and_a_broker_that_is_gone_is_named(ours: Target) -> None:
+    topic = ours.topic(queues=1)
+    ours.send(topic, numbered(topic, 50), queue_ids=(0,))
+    options = TopicOptions.parse({"nameserver": ours.namesrv, "topic": topic, "pulltimeoutms": "1000"}, streaming=False)
+    queue = MessageQueue(topic, "broker-a", 0)
+    assert len(_read(QueueSlice(queue, 0, 50, (f"127.0.0.1:{free_port()}",)), options)) == 50  # asks the name server
+    gone = QueueSlice(MessageQueue(topic, "broker-z", 0), 0, 50, ())
+    with pytest.raises(RemotingError, match=r"broker-z.*nothing came for 1 s \(pullTimeoutMs\)"):
+        _read(gone, options)
+    with pytest.raises(StoreError, match="offset 200 is not there, the broker has 0 to 50"):
+        _read(QueueSlice(queue, 200, 300, ()), options)
