@@ -1,8 +1,8 @@
 """Apache's Go and C++ clients through our name server and broker, without one line of Java."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -11,20 +11,26 @@ from tests.cluster import Cluster
 from tests.interop.other_clients import Consumer, Peer, PeerMissing, PeerRefused, Producer
 from tests.interop.other_clients.cpp_client import cpp_driver
 from tests.interop.other_clients.go_client import go_driver
-from tests.interop.other_clients.java_client import round_trip
+from tests.interop.other_clients.java_client import java_client, round_trip
 from tests.interop.other_clients.peer import WAIT
 from tests.peers import unique, until
 
+T = TypeVar("T")
 FIELDS: dict[str, Any] = {"tags": "TagA", "keys": ["k1", "k2"], "properties": {"colour": "grün"}}
+
+
+def available(build: Callable[[], T]) -> T:
+    """What was built, or the reason why it is not to be had here."""
+    try:
+        return build()
+    except PeerMissing as missing:
+        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="module")
 def go(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     """A process with Apache's Go client."""
-    try:
-        peer = Peer([str(go_driver())], tmp_path_factory.mktemp("go"))
-    except PeerMissing as missing:
-        pytest.skip(str(missing))
+    peer = Peer([str(available(go_driver))], tmp_path_factory.mktemp("go"))
     yield peer
     peer.close()
 
@@ -32,10 +38,7 @@ def go(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
 @pytest.fixture(scope="module")
 def cpp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     """A process with Apache's C++ client."""
-    try:
-        peer = Peer(cpp_driver(), tmp_path_factory.mktemp("cpp"))
-    except PeerMissing as missing:
-        pytest.skip(str(missing))
+    peer = Peer(available(cpp_driver), tmp_path_factory.mktemp("cpp"))
     yield peer
     peer.close()
 
@@ -313,4 +316,5 @@ ROUND_TRIP = [
 @pytest.mark.parametrize("version", ["4.4.0", "5.3.3"])
 def test_older_and_newer_java_clients_work_too(quick: Cluster, tmp_path: Path, version: str) -> None:
     topic, group = unique("versions"), group_with_retry_topic(quick)
-    assert round_trip(version, tmp_path, quick.namesrv, topic, group, "15") == ROUND_TRIP
+    client = available(lambda: java_client(version))
+    assert round_trip(client, tmp_path, quick.namesrv, topic, group, "15") == ROUND_TRIP

@@ -6,8 +6,8 @@ import sys
 import venv
 from pathlib import Path
 
-from tests.interop.other_clients.missing import PeerMissing
-from tests.peers.build import CACHE, run_tool
+from tests.interop.other_clients.missing import PeerMissing, last_line
+from tests.peers.build import CACHE, BuildFailed, run_tool
 
 WHEEL = "rocketmq==0.4.4"
 DRIVER = Path(__file__).parent / "cpp" / "driver.py"
@@ -28,5 +28,8 @@ def _install(home: Path) -> None:
     """The mark at the end says that the installation is whole."""
     shutil.rmtree(home, ignore_errors=True)
     venv.create(home, with_pip=True)
-    run_tool([str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", WHEEL])
+    try:
+        run_tool([str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", WHEEL])
+    except BuildFailed as failed:
+        raise PeerMissing(f"{WHEEL} cannot be fetched: {last_line(str(failed))}") from None
     (home / "installed").touch()

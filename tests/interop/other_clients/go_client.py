@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.interop.other_clients.missing import PeerMissing
+from tests.interop.other_clients.missing import PeerMissing, last_line
 from tests.peers.build import CACHE, BuildFailed
 
 SOURCES = Path(__file__).parent / "go"
@@ -38,11 +38,17 @@ def _fingerprint() -> str:
 def _compile(go: str, done: Path) -> None:
     """Builds beside the final place and renames at the end: two runs at once only do the work twice."""
     part = done.with_suffix(f".{os.getpid()}")
+    fetched = _run(go, "mod", "download")
+    if fetched.returncode != 0:
+        raise PeerMissing(f"Apache's Go client cannot be fetched: {last_line(fetched.stderr)}")
+    built = _run(go, "build", "-o", str(part), ".")
+    if built.returncode != 0:
+        raise BuildFailed(f"`go build` failed with {built.returncode}:\n{built.stderr[-4000:]}")
+    part.rename(done)
+
+
+def _run(go: str, *words: str) -> subprocess.CompletedProcess[str]:
     places = {name: str(CACHE / "go" / folder) for name, folder in PLACES.items()}
     # GOTOOLCHAIN: no other Go is fetched. -modcacherw: `make clean` may delete what Go downloads.
     env = {**os.environ, **places, "GOTOOLCHAIN": "local", "GOFLAGS": "-modcacherw", "CGO_ENABLED": "0"}
-    command = [go, "build", "-o", str(part), "."]
-    result = subprocess.run(command, cwd=SOURCES, env=env, text=True, capture_output=True, check=False)
-    if result.returncode != 0:
-        raise BuildFailed(f"`go build` failed with {result.returncode}:\n{result.stderr[-4000:]}")
-    part.rename(done)
+    return subprocess.run([go, *words], cwd=SOURCES, env=env, text=True, capture_output=True, check=False)

@@ -5,21 +5,23 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.peers.build import CACHE, COPY, Build, run_tool
+from tests.interop.other_clients.missing import PeerMissing, last_line
+from tests.peers.build import CACHE, COPY, Build, BuildFailed, run_tool
 from tests.peers.jvm import java
 
 SOURCES = Path(__file__).parent / "java"
 
 
-def round_trip(version: str, home: Path, *args: str) -> list[str]:
-    """Run the program with a client of this version; the lines it prints."""
-    command = java(_build(version), home, ["-Xmx256m"], {}, ["RoundTrip", *args])
+def round_trip(client: Build, home: Path, *args: str) -> list[str]:
+    """Run the program; the lines it prints."""
+    command = java(client, home, ["-Xmx256m"], {}, ["RoundTrip", *args])
     result = subprocess.run(command, cwd=home, text=True, capture_output=True, timeout=90, check=False)
     assert result.returncode == 0, result.stderr
     return result.stdout.splitlines()
 
 
-def _build(version: str) -> Build:
+def java_client(version: str) -> Build:
+    """The program compiled against a version of the client."""
     text = b"".join((SOURCES / name).read_bytes() for name in ("pom.xml", "RoundTrip.java"))
     done = CACHE / "java-clients" / f"{version}-{hashlib.sha256(text).hexdigest()[:16]}"
     if not done.exists():
@@ -33,7 +35,11 @@ def _make(version: str, done: Path) -> None:
     shutil.rmtree(part, ignore_errors=True)
     (part / "classes").mkdir(parents=True)
     places = [f"-Dmaven.repo.local={CACHE / 'm2'}", f"-DoutputDirectory={part / 'jars'}"]
-    run_tool(["mvn", "-B", "-q", "-ntp", "-f", str(SOURCES / "pom.xml"), COPY, f"-Dclient.version={version}", *places])
+    pom = ["-f", str(SOURCES / "pom.xml"), f"-Dclient.version={version}"]
+    try:
+        run_tool(["mvn", "-B", "-q", "-ntp", *pom, COPY, *places])
+    except BuildFailed as failed:
+        raise PeerMissing(f"Apache's client {version} cannot be fetched: {last_line(str(failed))}") from None
     for log in (part / "jars").glob("logback-*"):
         log.unlink()  # its output would stand between ours
     run_tool(
