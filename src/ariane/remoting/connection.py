@@ -136,9 +136,12 @@ class Connection:
 
     def send_parts(self, command: Command, parts: list[memoryview], length: int) -> None:
         """Write a command whose body is sent from where it lies, `length` bytes in all."""
+        self.send_encoded_parts(encode_head(command, length), parts, length)
+
+    def send_encoded_parts(self, head: bytes, parts: list[memoryview], length: int) -> None:
+        """The same when the beginning of the frame is already in bytes."""
         if not self.is_open:
             return
-        head = encode_head(command, length)
         self._out.append(head)
         self._out.extend(parts)
         self._out_size += len(head) + length

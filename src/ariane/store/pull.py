@@ -3,7 +3,8 @@
 from typing import Final
 
 from ariane.store.consumequeue import ConsumeQueue
-from ariane.store.layout import BLANK_SIZE, ENTRY, ENTRY_SIZE
+from ariane.store.entry_bytes import entries_of
+from ariane.store.layout import BLANK_SIZE, ENTRY_SIZE
 from ariane.store.log import Log
 from ariane.store.options import StoreOptions
 from ariane.store.results import GetResult, GetStatus, MessageFilter
@@ -66,9 +67,7 @@ class Puller:
         skip_until = -1  # a message is gone: so are all others of its file
         start = end = 0  # neighbours in the log go into one slice
         physical = count = total = looked_at = 0
-        entry: tuple[int, int, int]  # said, so that compiled code takes it apart without asking
-        for entry in ENTRY.iter_unpack(entries):
-            physical, size, code = entry
+        for physical, size, code in entries_of(entries):
             if size == BLANK_SIZE:
                 looked_at += 1
                 continue
@@ -118,6 +117,7 @@ class Puller:
         result.count = count
         result.bytes = size
         result.next_offset += looked_at
+        result.behind = behind
         result.suggest_slave = behind > self._memory
         if count:
             result.status = GetStatus.FOUND

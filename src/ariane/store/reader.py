@@ -15,7 +15,7 @@ from ariane.store.results import GetResult, GetStatus, MessageFilter, QueryResul
 from ariane.store.stats import StoreStats
 from ariane.store.timesearch import entry_time, offset_by_time
 
-_NO_BYTE_LIMIT: Final = 1 << 62
+_NO_BYTE_LIMIT: Final = 1 << 60  # a small integer to compiled code
 
 
 class StoreReader:

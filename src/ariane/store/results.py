@@ -73,7 +73,17 @@ class GetResult:
     slices than messages. A slice keeps its log file mapped: let go of it when it is sent.
     """
 
-    __slots__ = ("bytes", "count", "max_offset", "min_offset", "next_offset", "slices", "status", "suggest_slave")
+    __slots__ = (
+        "behind",
+        "bytes",
+        "count",
+        "max_offset",
+        "min_offset",
+        "next_offset",
+        "slices",
+        "status",
+        "suggest_slave",
+    )
 
     def __init__(self, status: GetStatus, next_offset: int, min_offset: int = 0, max_offset: int = 0) -> None:
         self.status = status
@@ -83,6 +93,8 @@ class GetResult:
         self.slices: list[memoryview] = []
         self.count = 0
         self.bytes = 0
+        self.behind = 0
+        """Bytes of the log behind the last message that was looked at."""
         self.suggest_slave = False
 
     def __repr__(self) -> str:

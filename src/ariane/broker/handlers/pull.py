@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Final
 from ariane.broker.longpoll import Parked
 from ariane.broker.offset_moved import offset_moved_event
 from ariane.broker.offsets import offset_key
+from ariane.broker.pull_answer import found_head, pull_fields
 from ariane.broker.send_target import FAQ
 from ariane.broker.subscriptions import Subscriptions
 from ariane.errors import ResponseError
 from ariane.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from ariane.protocol.bodies.topics import READ
 from ariane.protocol.codes import RequestCode, ResponseCode
-from ariane.protocol.command import Command
+from ariane.protocol.command import JSON, Command
 from ariane.protocol.headers import PullMessageRequest
 from ariane.remoting import Connection, Handler
 from ariane.store import GetResult, GetStatus
@@ -28,8 +29,8 @@ SUBSCRIPTION: Final = 4
 CLASS_FILTER: Final = 8
 
 _MASTER: Final = 0
+_FOUND: Final = GetStatus.FOUND
 _CODES: Final = {
-    GetStatus.FOUND: ResponseCode.SUCCESS,
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
@@ -121,6 +122,9 @@ class PullHandler:
         may_wait: bool,
     ) -> Command | None:
         status = result.status
+        if status is _FOUND:
+            self._answer_found(connection, request, header, self._suggestion(group, result), result)
+            return None
         code = _CODES.get(status)
         if code is None:  # the queue is empty or not there yet
             code = ResponseCode.PULL_OFFSET_MOVED if header.queue_offset else ResponseCode.PULL_NOT_FOUND
@@ -129,26 +133,29 @@ class PullHandler:
             return None
         if code == ResponseCode.PULL_OFFSET_MOVED:
             code = self._offset_moved(header, result)
-        fields = {
-            "suggestWhichBrokerId": str(self._suggestion(group, result)),
-            "nextBeginOffset": str(result.next_offset),
-            "minOffset": str(result.min_offset),
-            "maxOffset": str(result.max_offset),
-        }
-        response = request.reply(code, fields, remark=status.value)
-        if status is not GetStatus.FOUND:
-            return response
+        suggested = self._suggestion(group, result)
+        fields = pull_fields(suggested, result.next_offset, result.min_offset, result.max_offset)
+        return request.reply(code, fields, remark=status.value)
+
+    def _answer_found(
+        self, connection: Connection, request: Command, header: PullMessageRequest, suggested: int, result: GetResult
+    ) -> None:
+        """Messages go out from where they lie in the log."""
         self._count(header, result)
-        connection.send_parts(response, result.slices, result.bytes)
-        return None
+        offset, low, high, length = result.next_offset, result.min_offset, result.max_offset, result.bytes
+        if request.serialization == JSON:
+            head = found_head(request.opaque, suggested, offset, low, high, length)
+            connection.send_encoded_parts(head, result.slices, length)
+        else:
+            response = request.reply(0, pull_fields(suggested, offset, low, high), remark=_FOUND.value)
+            connection.send_parts(response, result.slices, length)
 
     def _count(self, header: PullMessageRequest, result: GetResult) -> None:
         stats, group, topic, queue_id = self._broker.stats, header.consumer_group, header.topic, header.queue_id
         stats.got(group, topic, queue_id, result.count, result.bytes, 0)
         if self._broker.options.disk_fall_recorded:
-            behind = self._store.log_max - self._store.physical_offset(topic, queue_id, result.next_offset - 1)
-            stats.fell_behind(group, topic, queue_id, size=behind)
-            if behind > self._store.options.memory_for_messages:
+            stats.fell_behind(group, topic, queue_id, size=result.behind)
+            if result.behind > self._store.options.memory_for_messages:
                 stats.got_from_disk(group, topic, result.count, result.bytes)
 
     def _park(
@@ -180,12 +187,7 @@ class PullHandler:
         """The group was reset while it was reading: its next pull begins where it was told to."""
         low = self._store.min_offset(header.topic, header.queue_id)
         high = self._store.max_offset(header.topic, header.queue_id)
-        fields = {
-            "suggestWhichBrokerId": str(_MASTER),
-            "nextBeginOffset": str(offset),
-            "minOffset": str(low),
-            "maxOffset": str(high),
-        }
+        fields = pull_fields(_MASTER, offset, low, high)
         return request.reply(ResponseCode.PULL_OFFSET_MOVED, fields, remark="OFFSET_RESET")
 
 
