@@ -155,7 +155,7 @@ class PullHandler:
         stats.got(group, topic, queue_id, result.count, result.bytes, 0)
         if self._broker.options.disk_fall_recorded:
             stats.fell_behind(group, topic, queue_id, size=result.behind)
-            if result.behind > self._store.options.memory_for_messages:
+            if result.suggest_slave:  # it lies further back than memory reaches
                 stats.got_from_disk(group, topic, result.count, result.bytes)
 
     def _park(
