@@ -208,7 +208,7 @@ def run_batches(bench: Bench, name_server: str, folder: Path, batches: int) -> d
 
 
 def _python_workers() -> list[int]:
-    return [pid for pid in descendants(os.getpid())[1:] if "pyspark" in Path(f"/proc/{pid}/cmdline").read_text()]
+    return [pid for pid in descendants(os.getpid())[1:] if Path(f"/proc/{pid}/comm").read_text().startswith("python")]
 
 
 def spark_kafka_jars() -> str:

@@ -16,9 +16,9 @@ from tests.spark.clusters import apache, ours, target
 
 __all__ = ["apache", "ours", "target"]
 
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # tests are short: start-up counts, not speed
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # tests are short: start-up counts, not speed
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -12,9 +12,9 @@ from ariane.errors import AccessDenied, BrokerRefused, RemotingError, StoreError
 from ariane.message import Message, MessageQueue
 from ariane.spark.pulling import QueueSlice
 from ariane.spark.schema import DEFAULT_SCHEMA
+from ariane.spark.topic_batch import TopicReader
 from ariane.spark.topic_options import TopicOptions
 from ariane.spark.topic_reader import read_slice
-from ariane.spark.topic_source import TopicReader
 from tests.peers import ApacheBroker, ApacheNamesrv, free_port, unique
 from tests.spark.clusters import Target, await_that, numbered
 

@@ -11,10 +11,10 @@ import pyspark
 import pytest
 
 from tests.spark.clusters import Target, numbered
-from tests.spark.conftest import require_spark
+from tests.spark.conftest import QUICK_JVM, require_spark
 
 ROOT = Path(__file__).parent.parent.parent
-LIMIT = 200.0
+LIMIT = 280.0
 
 
 def shipped(folder: Path) -> Path:
@@ -47,7 +47,12 @@ def test_a_submitted_job_runs_on_executors_that_got_the_package(ours: Target, tm
         "--conf", "spark.driver.host=127.0.0.1", "--conf", f"spark.local.dir={tmp_path}/local",
         str(Path(__file__).parent / "submitted.py"), ours.namesrv, topic, target, str(result),
     ]  # fmt: skip
-    names = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
+    names = {
+        "SPARK_HOME": str(home),
+        "JAVA_TOOL_OPTIONS": QUICK_JVM,
+        "PYSPARK_PYTHON": str(python),
+        "PYSPARK_DRIVER_PYTHON": str(python),
+    }
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | names
     done = subprocess.run(command, cwd=tmp_path, env=environment, timeout=LIMIT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -73,7 +78,8 @@ def test_the_wheel_has_the_modules_by_which_spark_finds_the_sources() -> None:
 def test_examples_run_as_they_stand(ours: Target, example: str, tmp_path: Path) -> None:
     require_spark()
     command = [sys.executable, str(ROOT / "examples" / example), ours.namesrv]
-    done = subprocess.run(command, cwd=tmp_path, timeout=LIMIT, capture_output=True, text=True)
+    quick = {**os.environ, "JAVA_TOOL_OPTIONS": QUICK_JVM}
+    done = subprocess.run(command, cwd=tmp_path, env=quick, timeout=LIMIT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "|paid|" in done.stdout.replace(" ", "")
     assert "666" in done.stdout

@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 
 from ariane.errors import StoreError
 from ariane.message import TAGS
-from ariane.spark.cluster import Cluster
 from ariane.spark.columns import Batch, to_batch
 from ariane.spark.pulling import QueueSlice, SlicePuller
 from ariane.spark.scan import End, hop
@@ -32,6 +31,8 @@ def read_slice(part: QueueSlice, options: TopicOptions, schema: pa.Schema) -> It
 
 def _refresher(part: QueueSlice, options: TopicOptions) -> Callable[[], tuple[str, ...]]:
     def refresh() -> tuple[str, ...]:
+        from ariane.spark.cluster import Cluster  # asyncio and all: not for every task
+
         with Cluster(options.access) as cluster:
             cluster.queues([part.queue.topic], required=False)
             return cluster.addresses(part.queue.broker_name)

@@ -13,22 +13,15 @@ from ariane.errors import ArianeError
 from ariane.message import MessageQueue
 from ariane.spark.cluster import Cluster
 from ariane.spark.offsets import Offsets, from_json, limited, to_json
-from ariane.spark.pulling import QueueSlice, lost
+from ariane.spark.pulling import lost
 from ariane.spark.schema import arrow_schema
+from ariane.spark.topic_batch import SlicePartition, read_partition
 from ariane.spark.topic_options import TopicOptions
 from ariane.spark.topic_plan import queues_of, slices, start_offsets
-from ariane.spark.topic_reader import read_slice
 
 log = logging.getLogger("ariane.spark")
 
 _IDLE_PAUSE: Final = 0.05  # Spark asks for news without a pause
-
-
-class SlicePartition(InputPartition):
-    """Offsets of one queue."""
-
-    def __init__(self, part: QueueSlice) -> None:
-        self.part = part
 
 
 class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -142,10 +135,3 @@ class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
-
-
-def read_partition(partition: InputPartition, options: TopicOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The record batches of one partition."""
-    if isinstance(partition, SlicePartition):
-        return read_slice(partition.part, options, schema)
-    return iter(())  # Spark's stand-in for no partitions at all

@@ -1,0 +1,47 @@
+"""A topic read in batch. Executors import this module, so what only the driver needs is imported where it is used."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from ariane.spark.pulling import QueueSlice
+from ariane.spark.schema import arrow_schema
+from ariane.spark.topic_options import TopicOptions
+from ariane.spark.topic_reader import read_slice
+
+
+class SlicePartition(InputPartition):
+    """Offsets of one queue."""
+
+    def __init__(self, part: QueueSlice) -> None:
+        self.part = part
+
+
+def read_partition(partition: InputPartition, options: TopicOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The record batches of one partition."""
+    if isinstance(partition, SlicePartition):
+        return read_slice(partition.part, options, schema)
+    return iter(())  # Spark's stand-in for no partitions at all
+
+
+class TopicReader(DataSourceReader):
+    """A batch read: from the starting to the ending offsets, as they are when the query is planned."""
+
+    def __init__(self, options: TopicOptions, schema: StructType) -> None:
+        self.options = options
+        self.schema = arrow_schema(schema)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        from ariane.spark.cluster import Cluster
+        from ariane.spark.topic_plan import end_offsets, queues_of, slices, start_offsets
+
+        with Cluster(self.options.access) as cluster:
+            bounds = cluster.bounds(queues_of(cluster, self.options))
+            start = start_offsets(cluster, self.options, bounds)
+            end = end_offsets(cluster, self.options, bounds)
+            return [SlicePartition(part) for part in slices(cluster, start, end, self.options.min_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_partition(partition, self.options, self.schema)
