@@ -5,7 +5,7 @@ import socket
 from pathlib import Path
 
 from tests.cli.programs import program, run
-from tests.peers.jvm import free_port, listening, until
+from tests.peers.jvm import free_port
 
 
 def _up_arguments(store: Path) -> tuple[str, list[str]]:
@@ -73,17 +73,14 @@ def test_apaches_names_start_both_servers_from_properties_files(tmp_path: Path) 
         "mappedFileSizeCommitLog=1048576\nmaxHashSlotNum=1000\nmaxIndexNum=4000\n"
     )
     environ = {"NAMESRV_ADDR": f"127.0.0.1:{names}"}
-    with (
-        program(tmp_path, "mqnamesrv", "-c", "namesrv.conf") as namesrv,
-        program(tmp_path, "mqbroker", "-c", "broker.conf", environ=environ) as broker,
-    ):
+    with program(tmp_path, "mqnamesrv", "-c", "namesrv.conf") as namesrv:
         namesrv.await_text(str(names))
-        broker.await_text(f"127.0.0.1:{port}")
-        broker.await_text("brokerIP1 in the configuration")
-        until(lambda: listening(port), 30, "the broker's port")
-        sent = run("ariane", "send", "orders", "paid", environ=environ)
-        assert sent.stdout.startswith("SEND_OK"), sent.stderr + broker.printed()
-        assert broker.stop() == 0
+        with program(tmp_path, "mqbroker", "-c", "broker.conf", environ=environ) as broker:
+            broker.await_text(f"127.0.0.1:{port}")
+            broker.await_text("brokerIP1 in the configuration")
+            sent = run("ariane", "send", "orders", "paid", environ=environ)
+            assert sent.stdout.startswith("SEND_OK"), sent.stderr + broker.printed()
+            assert broker.stop() == 0
         assert namesrv.stop() == 0
     assert not (tmp_path / "store" / "abort").exists()
 

@@ -39,7 +39,7 @@ def rebuild(
 ) -> Rebuilt:
     """Rebuild consumequeue and index of a store. The caller holds its lock."""
     files = env.files
-    new = _Beside(layout)
+    new = _beside(layout)
     for folder in (new.consumequeue, new.index):
         files.remove_folder(folder)
         files.make_folder(folder)
@@ -51,13 +51,12 @@ def rebuild(
     return result
 
 
-class _Beside(Layout):
+def _beside(layout: Layout) -> Layout:
     """The same store, with queues and index in folders beside the real ones."""
-
-    def __init__(self, layout: Layout) -> None:
-        super().__init__(layout.root, layout.commitlog)
-        self.consumequeue = layout.root / "consumequeue.new"
-        self.index = layout.root / "index.new"
+    new = Layout(layout.root, layout.commitlog)
+    new.consumequeue = layout.root / "consumequeue.new"
+    new.index = layout.root / "index.new"
+    return new
 
 
 class _Builder:
