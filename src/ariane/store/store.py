@@ -234,16 +234,19 @@ class MessageStore(StoreReader):
 
     # -- in -------------------------------------------------------------------------------------------------------
 
-    def append(self, unit: Unit) -> PutResult:
-        """Append a message: it gets its offsets and its store time here. Waits for nothing."""
+    def append(self, unit: Unit, *, dispatch: bool = True) -> PutResult:
+        """Append a message: it gets its offsets and its store time here. Waits for nothing.
+
+        With `dispatch` off the caller promises to call `dispatch_now` before the event loop goes on.
+        """
         result = self._appender.append(unit)
-        self._after_append()
+        self._after_append(dispatch)
         return result
 
-    def append_batch(self, units: list[Unit]) -> PutResult:
+    def append_batch(self, units: list[Unit], *, dispatch: bool = True) -> PutResult:
         """Append messages of one queue in one write, contiguous in the log; all or none."""
         result = self._appender.append_batch(units)
-        self._after_append()
+        self._after_append(dispatch)
         return result
 
     def append_raw(self, at: int, data: bytes) -> bool:
@@ -253,11 +256,11 @@ class MessageStore(StoreReader):
         self._schedule_dispatch()
         return True
 
-    def _after_append(self) -> None:
+    def _after_append(self, dispatch: bool) -> None:
         if self._appender.time_went_back:
             self._appender.time_went_back = False
             self._queue_flusher.lower(self._appender.last_time)
-        if not self._dispatch_due:
+        if dispatch and not self._dispatch_due:
             self._schedule_dispatch()
 
     def _schedule_dispatch(self) -> None:

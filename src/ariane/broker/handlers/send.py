@@ -37,7 +37,7 @@ _VERSION_3_4_9: Final = 121  # clients before it do not say how often a message 
 
 
 class SendHandler:
-    """Takes messages in."""
+    """Takes messages in. What it appends is dispatched when all requests of the read are handled."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -97,7 +97,7 @@ class SendHandler:
         if "DELAY\x01" in text or "TRAN_MSG\x01" in text:
             self._check_transaction(text)
             self._broker.before_store(unit)
-        result = self._store.append(unit)
+        result = self._store.append(unit, dispatch=False)
         if result.status is not _OK:
             raise failure(self._broker, result.status)
         if began:
@@ -117,7 +117,7 @@ class SendHandler:
         if header.sys_flag & _TRANSACTION or delay_level(header.properties or "") > 0:
             raise failure(self._broker, PutStatus.MESSAGE_ILLEGAL)  # a batch can be neither delayed nor undecided
         units = self._units_of_batch(connection, request, header, target, queue_id)
-        result = self._store.append_batch(units)
+        result = self._store.append_batch(units, dispatch=False)
         if result.status is not _OK:
             raise failure(self._broker, result.status)
         self._stats.put(header.topic, queue_id, len(units), result.size)
