@@ -135,8 +135,8 @@ def archive(
     ] = 0,
     retention: Annotated[float, typer.Option(help="hours that brokers keep messages, fileReservedTime")] = 72,
     master: Master = "",
-    conf: Conf = [],  # noqa: B006  typer makes a new list of it
-    option: Option = [],  # noqa: B006
+    conf: Conf = [],
+    option: Option = [],
 ) -> None:
     """Topics or store folders to Parquet, by topic and hour, each message once; goes on where it ended."""
     from ariane.spark.pipelines import archive as archiving
@@ -193,8 +193,8 @@ def replay(
     rate: Annotated[int, typer.Option(help="messages a second; 0 without a limit")] = 0,
     exactly_once: Annotated[bool, typer.Option("--exactly-once", help="each hour in a transaction")] = False,
     master: Master = "",
-    conf: Conf = [],  # noqa: B006
-    option: Option = [],  # noqa: B006
+    conf: Conf = [],
+    option: Option = [],
 ) -> None:
     """An archive, or a time range of it, back into a topic, in order per queue."""
     from ariane.spark.pipelines.replay import Replay, run_replay
@@ -226,8 +226,8 @@ def analyse(
     parquet: Annotated[str, typer.Option(help="write the windows as Parquet")] = "",
     to_topic: Annotated[str, typer.Option(help="send the windows to a topic, as JSON")] = "",
     master: Master = "",
-    conf: Conf = [],  # noqa: B006
-    option: Option = [],  # noqa: B006
+    conf: Conf = [],
+    option: Option = [],
 ) -> None:
     """Counts, bytes, latencies, top keys, tags and producers, late messages, fields of JSON bodies."""
     from ariane.spark.pipelines import analyse as analysing
@@ -263,8 +263,8 @@ def lag(
     samples: Annotated[int, typer.Option(help="how many")] = 60,
     parquet: Annotated[str, typer.Option(help="append the samples to this folder")] = "",
     master: Master = "",
-    conf: Conf = [],  # noqa: B006
-    option: Option = [],  # noqa: B006
+    conf: Conf = [],
+    option: Option = [],
 ) -> None:
     """How far groups are behind, per queue, in messages and in time; once or over time."""
     from ariane.spark.cluster import Cluster
@@ -291,8 +291,8 @@ def dlq(
     store: Store = "",
     samples: Annotated[int, typer.Option(help="of each kind of failure")] = 3,
     master: Master = "",
-    conf: Conf = [],  # noqa: B006
-    option: Option = [],  # noqa: B006
+    conf: Conf = [],
+    option: Option = [],
 ) -> None:
     """What fails, since when, from which topic, with samples."""
     from ariane.message import dead_letter_topic
@@ -311,8 +311,8 @@ def trace(
     store: Store = "",
     parquet: Annotated[str, typer.Option(help="write every delivery as Parquet")] = "",
     master: Master = "",
-    conf: Conf = [],  # noqa: B006
-    option: Option = [],  # noqa: B006
+    conf: Conf = [],
+    option: Option = [],
 ) -> None:
     """The trace topic: send-to-consume latencies, retries and success rates."""
     from ariane.spark.pipelines.origin import batch
@@ -328,7 +328,7 @@ def trace(
 def settle(
     checkpoint: Annotated[str, typer.Argument(help="the checkpoint of a query with delivery=exactly-once")],
     namesrv: NameServer,
-    option: Option = [],  # noqa: B006
+    option: Option = [],
 ) -> None:
     """Finish what a driver had committed and could not tell its brokers any more, if it never comes back."""
     from ariane.spark.checks import finish
