@@ -7,8 +7,8 @@ figure is a ratio: 1.0 means that growth costs nothing.
 import argparse
 import asyncio
 import json
+import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -19,10 +19,13 @@ from bench.brokers import Ariane
 from bench.frames import batch_frame, pull_frame, send_frame
 from bench.process import cpu_seconds, mappings, memory, open_files
 from bench.raw import RawConnection, connect, pump
+from tests.peers.jvm import until
 
 READ = 32
 ROUNDS = 5
-SLICE = 1200  # chunks of READ requests in one measurement
+SLICE = 2400  # chunks of READ requests in one measurement
+PULLS = 4000  # chunks of four pulls in one measurement
+WRITTEN = 120  # seconds until the entries of all queues must be in files; the broker writes them each minute
 
 Work = Callable[[], Awaitable[int]]
 Row = dict[str, Any]
@@ -97,16 +100,20 @@ async def measure_topics(growth: Growth, topics: int) -> None:
     used = memory(growth.pid).private - before
     growth.note({"case": f"memory of {topics:,} topics", "KiB a topic": used * 1024 / topics,
                  "KiB a queue": used * 1024 / topics / 4})  # fmt: skip
-    queues = topics * 4
+    queues = growth.home / "store" / "consumequeue"
+    until(lambda: _files_in(queues) >= topics * 4, WRITTEN, "the entries of all queues to be in files")
     await growth.compare(f"1 to {topics:,} topics", lambda: sending([one], few), lambda: sending([one], many))
-    disk = sum(int(line.split()[0]) for line in _du(growth.home / "store" / "consumequeue"))
-    growth.note({"case": f"{queues:,} queues", "descriptors": open_files(growth.pid),
-                 "mappings": mappings(growth.pid), "MiB of consumequeue": disk / 1024})  # fmt: skip
+    growth.note({"case": f"{topics * 4:,} queues", "files": _files_in(queues), "descriptors": open_files(growth.pid),
+                 "mappings": mappings(growth.pid), "MiB on the disk": _mebibytes_of(queues)})  # fmt: skip
     one.close()
 
 
-def _du(folder: Path) -> list[str]:
-    return subprocess.run(["du", "-sk", folder], text=True, capture_output=True, check=True).stdout.splitlines()
+def _files_in(folder: Path) -> int:
+    return sum(len(names) for _, _, names in os.walk(folder))
+
+
+def _mebibytes_of(folder: Path) -> float:
+    return sum(path.stat().st_blocks for path in folder.rglob("*")) * 512 / (1 << 20)
 
 
 async def measure_connections(growth: Growth, count: int) -> None:
@@ -144,20 +151,23 @@ async def measure_backlog(growth: Growth, gibibytes: float) -> None:
 async def pulling(connections: list[RawConnection], start: int) -> int:
     """Pull by 32 from `start` on."""
     chunks = [b"".join(pull_frame("topic-0", 0, start + 32 * (4 * n + m)) for m in range(4)) for n in range(12)]
-    await pump(connections, chunks, 4, 600)
-    return 600 * 4 * 32
+    await pump(connections, chunks, 4, PULLS)
+    return PULLS * 4 * 32
 
 
-async def run(folder: Path, options: argparse.Namespace) -> list[Row]:
+async def measure_growth(
+    folder: Path, topics: int = 10_000, connections: int = 1_000, gibibytes: float = 5, only: str = ""
+) -> list[Row]:
     """All measurements, each on a broker of its own."""
     rows: list[Row] = []
     parts: dict[str, Callable[[Growth], Awaitable[None]]] = {
-        "topics": lambda growth: measure_topics(growth, options.topics),
-        "connections": lambda growth: measure_connections(growth, options.connections),
-        "backlog": lambda growth: measure_backlog(growth, options.backlog_gib),
+        "topics": lambda growth: measure_topics(growth, topics),
+        "connections": lambda growth: measure_connections(growth, connections),
+        "backlog": lambda growth: measure_backlog(growth, gibibytes),
     }
     for name, measure in parts.items():
-        if options.only in name:
+        if only in name:
+            print(f"growth: {name}", flush=True)
             growth = Growth(folder / name)
             try:
                 await measure(growth)
@@ -178,7 +188,8 @@ def main() -> None:
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="ariane-growth-"))
     try:
-        rows = asyncio.run(run(folder, options))
+        sizes = (options.topics, options.connections, options.backlog_gib)
+        rows = asyncio.run(measure_growth(folder, *sizes, only=options.only))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     Path(options.results).mkdir(parents=True, exist_ok=True)

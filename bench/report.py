@@ -77,6 +77,20 @@ def _kafka(rows: list[Row]) -> list[str]:
     ]
 
 
+def growth_table(rows: list[Row]) -> str:
+    """What growth costs: ratios of large to small, and what each thing takes."""
+    if not rows:
+        return ""
+    lines = ["", "| growth | ratio (target) | µs a message: small · large | also |", "|---|---|---|---|"]
+    shown = {"case", "ratio", "target", "small_us", "large_us"}
+    for row in rows:
+        ratio_cell = _cell(row.get("ratio"), row.get("target"), at_most=True)
+        costs = f"{row['small_us']:.1f} · {row['large_us']:.1f}" if "small_us" in row else ""
+        rest = ", ".join(f"{name} {value:,.1f}".removesuffix(".0") for name, value in row.items() if name not in shown)
+        lines.append(f"| {row['case']} | {ratio_cell} | {costs} | {rest} |")
+    return "\n".join(lines) + "\n"
+
+
 def _cell(value: float | None, target: float | None, *, at_most: bool) -> str:
     if value is None:
         return "-"

@@ -35,6 +35,7 @@ PULLS = "".join(  # a broker that serves batch readers gives them more than 32 m
     for what, limit in (("Count", 8192), ("Bytes", 2 << 20))
     for where in ("Memory", "Disk")
 )
+WARM = 2  # the JVM compiles what it runs often
 POM = Path(__file__).parent / "java" / "spark-kafka" / "pom.xml"
 
 
@@ -50,10 +51,18 @@ class Row:
     others: float  # cores busy with something else meanwhile
 
 
-def cpu_of_spark(broker: int) -> float:
-    """CPU of this process and everything it started but the broker."""
-    others = set(descendants(broker)) if broker else set()
-    return sum(cpu_with_children(pid) for pid in descendants(os.getpid()) if pid not in others)
+class Books:
+    """CPU of this process and everything it started but the brokers. A process that ends takes its account with it."""
+
+    def __init__(self, brokers: list[int]) -> None:
+        others = {pid for broker in brokers for pid in descendants(broker)}
+        self._before = {pid: cpu_with_children(pid) for pid in descendants(os.getpid()) if pid not in others}
+        self._others = others
+
+    def spent(self) -> float:
+        """Since these books were opened."""
+        mine = [pid for pid in descendants(os.getpid()) if pid not in self._others]
+        return sum(max(cpu_with_children(pid) - self._before.get(pid, 0.0), 0.0) for pid in mine)
 
 
 class Bench:
@@ -63,22 +72,23 @@ class Bench:
         self.spark = spark
         self.count = count
         self._rounds = rounds
-        self._broker = broker
+        self.brokers = [broker]
         self.results: list[Row] = []
 
     def case(self, name: str, work: Callable[[], None], rows: int | None = None) -> None:
-        """Measure the best of a few rounds, after one to warm up."""
+        """Measure the best of a few rounds, after some to warm up."""
         rows = rows or self.count
-        work()
+        for _ in range(WARM):
+            work()
         row = min((self._measure(name, work, rows) for _ in range(self._rounds)), key=lambda found: found.seconds)
         self.results.append(row)
         print(f"{name:34} {row.rate:12,.0f} rows/s {row.cpu_per_million:8.2f} CPU s/M rows  "
               f"(others {row.others:.1f} cores)", flush=True)  # fmt: skip
 
     def _measure(self, name: str, work: Callable[[], None], rows: int) -> Row:
-        before, cpu, began = machine(), cpu_of_spark(self._broker), time.monotonic()
+        before, books, began = machine(), Books(self.brokers), time.monotonic()
         work()
-        elapsed, spent, after = time.monotonic() - began, cpu_of_spark(self._broker) - cpu, machine()
+        elapsed, spent, after = time.monotonic() - began, books.spent(), machine()
         others = (after.busy - before.busy - spent) / elapsed
         return Row(name, rows, elapsed, rows / elapsed, spent / rows * 1e6, others)
 
@@ -225,6 +235,7 @@ def spark_kafka_jars() -> str:
 
 def run_kafka(bench: Bench, folder: Path) -> None:
     kafka = Kafka(folder / "kafka")
+    bench.brokers.append(kafka.pid)
     try:
         send = ["org.apache.kafka.tools.ProducerPerformance", "--topic", "bench", "--throughput", "-1"]
         send += ["--record-size", "230", "--num-records", str(bench.count), "--bootstrap-server", kafka.address]
@@ -267,11 +278,11 @@ def main() -> None:
         try:
             fill(broker.namesrv, options.messages)
             bench = Bench(session(folder, options.kafka), options.messages, options.rounds, broker.pid)
+            run_store(bench, folder / "broker" / "store", folder)
             run_topic(bench, broker.namesrv, folder)
             overhead = run_batches(bench, broker.namesrv, folder, options.batches)
         finally:
             broker.stop()
-        run_store(bench, folder / "broker" / "store", folder)
         if options.kafka:
             run_kafka(bench, folder)
         bench.spark.stop()
