@@ -34,7 +34,7 @@ def test_an_online_consumer_is_reset_and_consumes_again(quick: Cluster, java: Dr
     with consumer:
         text = java.mqadmin(*words)
         assert "rollback consumer offset by specified group" in text
-        assert [m.body for m in consumer.await_messages(6)[3:]] == [b"m-0", b"m-1", b"m-2"]
+        assert sorted(m.body for m in consumer.await_messages(6)[3:]) == [b"m-0", b"m-1", b"m-2"]
 
 
 def test_the_broker_alone_resets_a_consumer_that_knows_nothing_of_it(quick: Cluster, java: Driver) -> None:

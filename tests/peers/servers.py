@@ -1,10 +1,14 @@
 """Apache's name server and broker, 4.9.7, each with folders and ports of its own."""
 
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.command import Command
+from ariane.protocol.frame import encode
 from tests.peers.build import Build
 from tests.peers.jvm import Server, free_port, java, listening, until, write_logback
 
@@ -108,6 +112,15 @@ class ApacheBroker(_Running):
         flags = ["-Xms256m", "-Xmx512m", "-XX:MaxDirectMemorySize=1g"]
         self.server = Server("broker", self.home, java(self._build, self.home, flags, self._props, main))
         self.server.await_line("boot success", timeout=90)
+        until(lambda: _has_statistics(self.port), 20, "the broker's statistics")
+
+
+def _has_statistics(port: int) -> bool:
+    """Whether the broker has sampled itself; in its first second it answers GET_BROKER_RUNTIME_INFO with a failure."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection, connection.makefile("rb") as answers:
+        connection.sendall(encode(Command(RequestCode.GET_BROKER_RUNTIME_INFO)))
+        length = int.from_bytes(answers.read(4), "big")
+        return b"NoSuchElementException" not in answers.read(length)
 
 
 def mqadmin_process(build: Build, home: Path, *args: str) -> Server:
