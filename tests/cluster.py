@@ -16,7 +16,7 @@ from tests.broker.talk import small_options
 from tests.peers import free_port
 
 T = TypeVar("T")
-START = 30.0
+START = 120.0
 
 
 class LoopThread:
@@ -88,7 +88,7 @@ class Cluster:
 
     def start_broker(self, name: str = "broker-a", **options: Any) -> Broker:
         """Start a broker; options by their RocketMQ names."""
-        changes = {"brokerName": name, "namesrvAddr": self.namesrv, "listenPort": free_port(), **options}
+        changes = {"brokerName": name, "namesrvAddr": self.namesrv, "listenPort": free_port(-2, 1), **options}
         settings = small_options(self._folder / name, **changes)
         broker = self._loop.call(lambda: Broker(settings, Env()))
         self._loop.run(broker.start())

@@ -31,14 +31,14 @@ class Program:
     def printed(self) -> str:
         return self._output.read_text()
 
-    def await_text(self, text: str, timeout: float = 60) -> None:
+    def await_text(self, text: str, timeout: float = 120) -> None:
         until(lambda: text in self.printed() or self.process.poll() is not None, timeout, f"{text!r}")
         assert text in self.printed(), self.printed()
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait; the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(60)
+        return self.process.wait(120)
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def run(command: str, *arguments: str, environ: Mapping[str, str] | None = None)
         [str(BIN / command), *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
         env={**os.environ, **(environ or {})},
     )

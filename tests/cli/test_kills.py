@@ -24,6 +24,7 @@ class Load:
         self._producer = producer
         self._next = [0] * WRITERS
         self._enough = asyncio.Event()
+        self._killed = asyncio.Event()
         self._wanted = 0
         self.acknowledged: list[list[int]] = [[] for _ in range(WRITERS)]
 
@@ -31,21 +32,23 @@ class Load:
         """Write until `count` messages are acknowledged, then kill the broker under the writers."""
         self._wanted = count
         self._enough.clear()
+        self._killed.clear()
         writers = [asyncio.ensure_future(self._write(writer)) for writer in range(WRITERS)]
-        await asyncio.wait_for(self._enough.wait(), 60)
+        await asyncio.wait_for(self._enough.wait(), 120)
         broker.process.send_signal(signal.SIGKILL)
+        self._killed.set()
         await asyncio.gather(*writers)
-        broker.process.wait(30)
+        broker.process.wait(60)
 
     async def _write(self, writer: int) -> None:
         queue = MessageQueue(TOPIC, "a", writer)
-        while True:
+        while not self._killed.is_set():
             number = self._next[writer]
             self._next[writer] += 1
             try:
                 await self._producer.send(Message(TOPIC, b"%d" % number), queue=queue)
-            except ArianeError:
-                return
+            except ArianeError:  # killed; or the machine is so busy that this one took too long
+                continue
             self.acknowledged[writer].append(number)
             self._wanted -= 1
             if self._wanted == 0:

@@ -20,7 +20,7 @@ def test_apaches_client_works_through_our_broker_and_apaches_name_server(
         assert len({m.msg_id for m in consumer.await_messages(200)}) == 200
     assert "broker-a" in java.mqadmin("clusterList", "-n", server.address)
     new_cluster.stop_broker()
-    until(lambda: "broker-a" not in java.mqadmin("clusterList", "-n", server.address), 20, "the broker to be gone")
+    until(lambda: "broker-a" not in java.mqadmin("clusterList", "-n", server.address), 60, "the broker to be gone")
 
 
 def test_a_compressed_registration_is_understood(

@@ -215,8 +215,8 @@ def test_go_transactions_commit_roll_back_and_are_checked(quick: Cluster, go: Pe
         producer.send_in_transaction(topic, "rolled back", "rollback")
         producer.send_in_transaction(topic, "checked", "unknown", ["unknown", "commit"])
         with go.consumer(quick.namesrv, topic, tags="*") as consumer:
-            assert [m["body"] for m in consumer.await_messages(2)] == ["committed", "checked"]
-        assert producer.await_checks(2) == ["checked", "checked"]
+            assert {m["body"] for m in consumer.await_messages(2)} == {"committed", "checked"}
+        assert set(producer.await_checks(2)) == {"checked"}
 
 
 def test_a_go_request_gets_its_reply(quick: Cluster, go: Peer) -> None:
@@ -281,7 +281,7 @@ def test_go_creates_lists_and_deletes_topics(quick: Cluster, go: Peer) -> None:
     with go.producer(quick.namesrv) as producer:
         assert {producer.send(topic, "m")["queue"] for _ in range(6)} == {0, 1, 2}
     with go.consumer(quick.namesrv, topic, tags="*") as consumer:
-        assert consumer.group in go.call("groups", **where)["groups"]
+        until(lambda: consumer.group in go.call("groups", **where)["groups"], WAIT, "the group")
     go.call("delete", topic=topic, **where)
     assert topic not in go.call("topics", **where)["topics"]
 

@@ -76,7 +76,7 @@ def test_messages_arrive_while_the_consumer_waits(cluster: Cluster, java: Driver
             consumer.await_messages(1)
             for i in range(5):
                 producer.send(topic, f"next-{i}")
-            assert len(consumer.await_messages(6, timeout=5)) == 6
+            assert len(consumer.await_messages(6)) == 6
 
 
 def test_tags_are_filtered_at_the_broker(cluster: Cluster, java: Driver) -> None:

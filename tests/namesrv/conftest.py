@@ -55,11 +55,11 @@ class Asker:
 
     async def ask(self, code: int, header: Header | None = None, body: bytes = b"", **options: Any) -> Command:
         fields = header.fields() if header else {}
-        return await self.client.request(self.address, Command(code, fields, body, **options), 5)
+        return await self.client.request(self.address, Command(code, fields, body, **options), 30)
 
     async def register(self, name: str = "a", topics: dict[str, Any] | None = None, **options: Any) -> Command:
         request = registration(name, topics or {}, **options)
-        return await self.client.request(self.address, request, 5)
+        return await self.client.request(self.address, request, 30)
 
 
 @pytest.fixture

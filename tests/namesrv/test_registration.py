@@ -53,7 +53,7 @@ async def test_a_registration_that_cannot_be_read_is_refused(start, connect, com
     asker = connect(await start())
     request = registration("a", {}, crc=0, compressed=compressed)
     request.body = b"\x00garbage"
-    answer = await asker.client.request(asker.address, request, 5)
+    answer = await asker.client.request(asker.address, request, 30)
     assert answer.code == 1
     assert await addresses(asker, "a") == {}
 
@@ -69,7 +69,7 @@ async def test_a_registration_without_a_body_is_a_broker_without_topics(start, c
     asker = connect(await start())
     request = registration("a", {}, crc=0)
     request.body = b""
-    assert (await asker.client.request(asker.address, request, 5)).code == 0
+    assert (await asker.client.request(asker.address, request, 30)).code == 0
     assert await addresses(asker, "a") == {0: "127.0.0.1:10911"}
 
 
@@ -81,7 +81,7 @@ async def test_brokers_before_3_0_11_register_topics_alone(start, connect):
         b'"topicName":"Old","writeQueueNums":3}}}'
     )
     request.version = 30
-    assert (await asker.client.request(asker.address, request, 5)).code == 0
+    assert (await asker.client.request(asker.address, request, 30)).code == 0
     assert await route(asker, "Old") is not None
 
 
@@ -174,7 +174,7 @@ async def test_a_broker_is_evicted_at_once_when_its_connection_closes(start, con
     broker, other = connect(server), connect(server)
     await broker.register("a", {"T": 4})
     await broker.client.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while await route(other, "T") is not None:
             pass
 
@@ -209,4 +209,4 @@ async def test_a_binary_registration_is_answered_in_binary(start, connect):
     asker = connect(await start())
     request = registration("a", {"T": 4})
     request.serialization = BINARY
-    assert (await asker.client.request(asker.address, request, 5)).serialization == BINARY
+    assert (await asker.client.request(asker.address, request, 30)).serialization == BINARY

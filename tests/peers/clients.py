@@ -50,7 +50,7 @@ class Handle:
         self.group: str = args["group"]
         self.client_id: str = driver.call(f"{kind}.start", handle=self.handle, **args)
 
-    def invoke(self, method: str, *params: Any, limit: float = 60) -> Any:
+    def invoke(self, method: str, *params: Any, limit: float = 120) -> Any:
         """Calls Apache's method by name: a queue goes in as `Queue`, a selector as `{"sql": ...}`; JSON comes out."""
         plain = [param.json() if isinstance(param, Queue) else param for param in params]
         return self._driver.call("invoke", handle=self.handle, method=method, params=plain, limit=limit)
@@ -71,7 +71,7 @@ class Handle:
     ) -> None:
         self.close()
 
-    def _call(self, op: str, limit: float = 60, **args: Any) -> Any:
+    def _call(self, op: str, limit: float = 120, **args: Any) -> Any:
         return self._driver.call(op, handle=self.handle, limit=limit, **args)
 
 
@@ -141,7 +141,7 @@ class Producer(Handle):
             self._call("producer.sendBatch", messages=list(messages), **_where(queue, None, timeout))
         )
 
-    def request(self, topic: str, body: bytes | str, *, timeout: float = 10, **fields: Any) -> Message:
+    def request(self, topic: str, body: bytes | str, *, timeout: float = 30, **fields: Any) -> Message:
         """Request-reply: sends and waits for the reply message."""
         return Message.read(
             self._call("producer.request", **outgoing(topic, body, **fields), timeout=int(timeout * 1000))
@@ -160,7 +160,7 @@ class Producer(Handle):
         key_prefix: str | None = None,
         hash_keys: int = 0,
         window: int = 200,
-        limit: float = 120,
+        limit: float = 180,
     ) -> Burst:
         """`count` messages with bodies `prefix-0....`, by `threads` threads; mode is sync, async or oneway.
 
@@ -207,7 +207,7 @@ class TransactionProducer(Producer):
         """Every check so far; `verdict` is the answer it got."""
         return [Message.read(item) for item in self._call("transaction.checks")]
 
-    def await_checks(self, count: int, timeout: float = 30) -> list[Message]:
+    def await_checks(self, count: int, timeout: float = 60) -> list[Message]:
         """Waits for `count` checks in all; fails when they do not come."""
         return _await(self._call("transaction.await", timeout + 20, count=count, timeout=int(timeout * 1000)), count)
 
@@ -219,7 +219,7 @@ class PushConsumer(Handle):
         """Every delivery so far, redeliveries too."""
         return [Message.read(item) for item in self._call("consumer.messages", **{"from": start})]
 
-    def await_messages(self, count: int, timeout: float = 30) -> list[Message]:
+    def await_messages(self, count: int, timeout: float = 60) -> list[Message]:
         """Waits for `count` deliveries in all; fails when they do not come."""
         return _await(self._call("consumer.await", timeout + 20, count=count, timeout=int(timeout * 1000)), count)
 
@@ -248,14 +248,14 @@ class PushConsumer(Handle):
         return sorted(Queue.read(item) for item in self._call("consumer.queues"))
 
     def persist_offsets(self) -> None:
-        """Sends the consumed offsets to the broker now, not at the next 5 s tick."""
+        """Sends the offsets of all that was delivered to the broker now, not at the next 5 s tick."""
         self._call("consumer.persist")
 
 
 class LiteConsumer(Handle):
     """DefaultLitePullConsumer."""
 
-    def poll(self, timeout: float = 5) -> list[Message]:
+    def poll(self, timeout: float = 30) -> list[Message]:
         """What is there, waiting up to `timeout` seconds for the first message."""
         return [Message.read(item) for item in self.invoke("poll", int(timeout * 1000), limit=timeout + 20)]
 
@@ -303,7 +303,7 @@ class PullConsumer(Handle):
     """DefaultMQPullConsumer, and the offset and message queries every client has."""
 
     def pull(
-        self, queue: Queue, offset: int, count: int = 32, selector: str | Mapping[str, str] = "*", timeout: float = 10
+        self, queue: Queue, offset: int, count: int = 32, selector: str | Mapping[str, str] = "*", timeout: float = 30
     ) -> PullResult:
         """One pull, without suspension; `selector` is tags or `{"sql": ...}`."""
         found = self.invoke("pull", queue, selector, offset, count, int(timeout * 1000))

@@ -42,6 +42,9 @@ def until(ready: Callable[[], object], timeout: float, what: str) -> None:
         pause.wait(0.03)
 
 
+_given: set[int] = set()  # ports that others were told of and may take any moment
+
+
 def free_port(*neighbours: int) -> int:
     """A port that is free together with those at the given distances, e.g. `free_port(-2, 1)` for a broker.
 
@@ -50,7 +53,9 @@ def free_port(*neighbours: int) -> int:
     chance = random.SystemRandom()
     for _ in range(500):
         port = chance.randrange(11000, 31000)
-        if all(_is_free(port + distance) for distance in (0, *neighbours)):
+        ports = {port + distance for distance in (0, *neighbours)}
+        if not ports & _given and all(map(_is_free, ports)):
+            _given.update(ports)
             return port
     raise OSError("no free port found")
 
@@ -120,7 +125,7 @@ class Server:
         """Whether the process is alive."""
         return self._process.poll() is None
 
-    def await_line(self, text: str, timeout: float = 60) -> None:
+    def await_line(self, text: str, timeout: float = 120) -> None:
         """Waits until the server has printed `text`; fails with all it printed if it dies; kills it if it is late."""
         try:
             until(lambda: text in self.printed() or not self.running, timeout, f"{self.name} to say {text!r}")
@@ -130,7 +135,7 @@ class Server:
         if text not in self.printed():
             raise RuntimeError(f"{self.name} ended with {self._process.returncode}:\n{self.printed()[-3000:]}")
 
-    def stop(self, timeout: float = 40) -> None:
+    def stop(self, timeout: float = 120) -> None:
         """A clean stop: SIGTERM, so that its shutdown hook flushes and unregisters."""
         if self.running:
             self._process.terminate()

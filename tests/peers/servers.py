@@ -65,7 +65,7 @@ class ApacheNamesrv(_Running):
         main = [MAIN, "org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(home / "namesrv.conf")]
         self.server = Server("namesrv", home, java(build, home, ["-Xms64m", "-Xmx192m"], props or PLAIN, main))
         self.server.await_line("boot success")
-        until(lambda: listening(self.port), 20, "the name server's port")
+        until(lambda: listening(self.port), 60, "the name server's port")
 
 
 class ApacheBroker(_Running):
@@ -111,13 +111,13 @@ class ApacheBroker(_Running):
         main = [MAIN, "org.apache.rocketmq.broker.BrokerStartup", "-c", str(self.home / "broker.conf")]
         flags = ["-Xms256m", "-Xmx512m", "-XX:MaxDirectMemorySize=1g"]
         self.server = Server("broker", self.home, java(self._build, self.home, flags, self._props, main))
-        self.server.await_line("boot success", timeout=90)
-        until(lambda: _has_statistics(self.port), 20, "the broker's statistics")
+        self.server.await_line("boot success", timeout=150)
+        until(lambda: _has_statistics(self.port), 60, "the broker's statistics")
 
 
 def _has_statistics(port: int) -> bool:
     """Whether the broker has sampled itself; in its first second it answers GET_BROKER_RUNTIME_INFO with a failure."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection, connection.makefile("rb") as answers:
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection, connection.makefile("rb") as answers:
         connection.sendall(encode(Command(RequestCode.GET_BROKER_RUNTIME_INFO)))
         length = int.from_bytes(answers.read(4), "big")
         return b"NoSuchElementException" not in answers.read(length)

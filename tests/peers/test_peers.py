@@ -88,7 +88,7 @@ def test_a_scripted_failure_is_redelivered(java: Driver, namesrv: str, producer:
     assert (first.verdict, second.verdict) == ("RECONSUME_LATER", "CONSUME_SUCCESS")
     assert (first.reconsume_times, second.reconsume_times) == (0, 1)
     assert first.msg_id == second.msg_id
-    assert java.events("message").get(timeout=5)["consumer"] == consumer.handle
+    assert java.events("message").get(timeout=30)["consumer"] == consumer.handle
 
 
 def test_an_orderly_consumer_suspends_and_goes_on_in_order(java: Driver, namesrv: str, producer: Producer) -> None:
@@ -142,9 +142,9 @@ def test_transactions_commit_roll_back_and_are_checked(java: Driver, namesrv: st
         assert sent.local_state == "UNKNOW"
         with java.push_consumer(namesrv, topic, consumeFromWhere=FIRST) as consumer:
             assert {message.body for message in consumer.await_messages(2)} == {b"committed", b"checked"}
-        assert [check.verdict for check in producer.await_checks(2)] == ["UNKNOW", "COMMIT_MESSAGE"]
+        assert [check.verdict for check in producer.await_checks(2)][:2] == ["UNKNOW", "COMMIT_MESSAGE"]
     events = java.events("check")  # of every producer of the session
-    while (event := events.get(timeout=5))["message"]["transactionId"] != sent.msg_id:
+    while (event := events.get(timeout=30))["message"]["transactionId"] != sent.msg_id:
         continue
     assert event["producer"] == producer.handle
 
@@ -213,7 +213,7 @@ def test_mqadmin_prints_and_survives_bad_options(java: Driver, namesrv: str, apa
 
 def test_endless_mqadmin_is_cut_off(java: Driver, namesrv: str, mqadmin_alone: Callable[..., Server]) -> None:
     words = ("clusterList", "-n", namesrv, "-i", "1")
-    assert "#Cluster Name" in java.mqadmin_for(2, *words)
+    assert java.mqadmin_until("#Cluster Name", *words)
     with pytest.raises(TimeoutError):
         java.mqadmin(*words, limit=1)
     assert "#Cluster Name" in java.mqadmin("clusterList", "-n", namesrv)
@@ -224,7 +224,7 @@ def test_two_consumers_share_the_queues_and_broadcast_does_not(java: Driver, nam
     topic, group = unique("topic"), unique("group")
     producer.send(topic, "create it")
     with java.push_consumer(namesrv, topic, group) as one, java.push_consumer(namesrv, topic, group) as other:
-        until(lambda: len(_of(topic, one)) == len(_of(topic, other)) == 2, 20, "an even share")
+        until(lambda: len(_of(topic, one)) == len(_of(topic, other)) == 2, 60, "an even share")
         assert not set(_of(topic, one)) & set(_of(topic, other))
     options: dict[str, Any] = {"messageModel": "BROADCASTING", "consumeFromWhere": FIRST}
     circle = "org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragelyByCircle"
@@ -247,7 +247,7 @@ def test_a_traced_send_can_be_traced(java: Driver, namesrv: str) -> None:
     with java.producer(namesrv, trace=True) as producer:
         sent = producer.send(topic, "traced")
         words = ("queryMsgTraceById", "-n", namesrv, "-i", sent.msg_id)
-        until(lambda: producer.group in java.mqadmin(*words), 30, "the trace")
+        until(lambda: producer.group in java.mqadmin(*words), 60, "the trace")
 
 
 def test_binary_headers_speak_to_the_same_broker(java_binary: Driver, namesrv: str) -> None:

@@ -54,7 +54,7 @@ async def dial() -> AsyncIterator[Callable[..., Client]]:
         await client.close()
 
 
-async def until(condition: Callable[[], object], seconds: float = 10) -> None:
+async def until(condition: Callable[[], object], seconds: float = 60) -> None:
     """Turn the loop until the condition holds."""
     async with asyncio.timeout(seconds):
         while True:

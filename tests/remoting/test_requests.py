@@ -16,7 +16,7 @@ from .conftest import ECHO, at, until
 async def test_an_answer_carries_fields_and_body_in_the_serialisation_of_its_request(serve, dial, serialization):
     server = await serve()
     request = Command(ECHO, {"a": "ä"}, b"body", serialization=serialization)
-    answer = await dial().request(at(server), request, 5)
+    answer = await dial().request(at(server), request, 30)
     assert (answer.code, answer.fields, answer.body) == (0, {"a": "ä"}, b"body")
     assert answer.serialization == serialization
 
@@ -24,8 +24,9 @@ async def test_an_answer_carries_fields_and_body_in_the_serialisation_of_its_req
 async def test_many_requests_share_one_connection(serve, dial):
     server = await serve()
     client = dial()
-    answers = await asyncio.gather(*(client.request(at(server), Command(ECHO, body=b"%d" % n), 5) for n in range(1000)))
-    assert [answer.body for answer in answers] == [b"%d" % n for n in range(1000)]
+    bodies = [b"%d" % n for n in range(1000)]
+    answers = await asyncio.gather(*(client.request(at(server), Command(ECHO, body=body), 30) for body in bodies))
+    assert [answer.body for answer in answers] == bodies
     assert len(server.connections) == 1
 
 
@@ -40,7 +41,7 @@ async def test_answers_in_another_order_reach_their_requests(serve, dial):
 
     server = await serve({1: park})
     client = dial()
-    answers = await asyncio.gather(*(client.request(at(server), Command(1, body=b"%d" % n), 5) for n in range(10)))
+    answers = await asyncio.gather(*(client.request(at(server), Command(1, body=b"%d" % n), 30) for n in range(10)))
     assert [answer.body for answer in answers] == [b"%d" % n for n in range(10)]
 
 
@@ -53,8 +54,8 @@ async def test_a_handler_may_take_time(serve, dial):
 
     server = await serve({1: slow, ECHO: lambda _, r: r.reply(0)})
     client = dial()
-    waiting = asyncio.ensure_future(client.request(at(server), Command(1), 5))
-    assert (await client.request(at(server), Command(ECHO), 5)).code == 0
+    waiting = asyncio.ensure_future(client.request(at(server), Command(1), 30))
+    assert (await client.request(at(server), Command(ECHO), 30)).code == 0
     gate.set()
     assert (await waiting).body == b"late"
 
@@ -83,7 +84,7 @@ async def test_a_one_way_request_is_handled_and_never_answered(serve, dial):
 
 async def test_an_unknown_code_is_answered_not_supported(serve, dial):
     server = await serve()
-    answer = await dial().request(at(server), Command(4711), 5)
+    answer = await dial().request(at(server), Command(4711), 30)
     assert (answer.code, answer.remark) == (3, " request type 4711 not supported")
 
 
@@ -96,8 +97,8 @@ async def test_errors_of_handlers_become_answers(serve, dial, caplog):
 
     server = await serve({1: refuse, 2: broken})
     client = dial()
-    refused = await client.request(at(server), Command(1), 5)
-    failed = await client.request(at(server), Command(2), 5)
+    refused = await client.request(at(server), Command(1), 30)
+    failed = await client.request(at(server), Command(2), 30)
     assert (refused.code, refused.remark) == (17, "no such topic")
     assert (failed.code, failed.remark) == (1, "RuntimeError")
     assert "secret detail" in caplog.text
@@ -138,7 +139,7 @@ async def test_a_server_asks_its_client(serve, dial):
     client = dial(handlers={40: lambda _, request: request.reply(0, body=request.body * 2)})
     await client.connection(at(server))
     await until(lambda: opened)
-    answer = await opened[0].request(Command(40, body=b"ab"), 5)
+    answer = await opened[0].request(Command(40, body=b"ab"), 30)
     assert answer.body == b"abab"
 
 
@@ -151,7 +152,7 @@ async def test_a_lost_connection_fails_what_was_in_flight_at_once_and_the_next_r
     hold[0].abort()
     with pytest.raises(SendFailed, match=at(server)):
         await waiting
-    assert (await client.request(at(server), Command(2), 5)).code == 0
+    assert (await client.request(at(server), Command(2), 30)).code == 0
 
 
 async def test_a_refused_connection_names_the_address(serve, dial):
@@ -159,13 +160,13 @@ async def test_a_refused_connection_names_the_address(serve, dial):
     address = at(server)
     await server.stop()
     with pytest.raises(ConnectFailed, match=address):
-        await dial().request(address, Command(1), 5)
+        await dial().request(address, Command(1), 30)
 
 
 @pytest.mark.parametrize("address", ["", "nohost", "host:", ":1", "host:port", "host:70000"])
 async def test_what_is_no_address_is_not_dialled(dial, address):
     with pytest.raises(ConnectFailed, match="not an address"):
-        await dial().request(address, Command(1), 5)
+        await dial().request(address, Command(1), 30)
 
 
 async def test_a_taken_port_is_named(serve):
@@ -184,7 +185,7 @@ async def test_ipv6_peers_are_named_in_brackets(dial):
         await server.start("::1", 0)
     except ListenFailed:
         pytest.skip("no IPv6 on this machine")
-    assert (await dial().request(f"[::1]:{server.port}", Command(ECHO), 5)).code == 0
+    assert (await dial().request(f"[::1]:{server.port}", Command(ECHO), 30)).code == 0
     assert opened[0].peer.startswith("[::1]:")
     assert len(opened[0].peer_host) == 20
     await server.stop()

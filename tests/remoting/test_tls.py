@@ -47,9 +47,9 @@ async def test_the_mode_decides_who_may_talk(serve, dial, mode, client, works):
     caller = dial(tls=client)
     if not works:
         with pytest.raises(RemotingError):
-            await caller.request(at(server), Command(ECHO), 5)
+            await caller.request(at(server), Command(ECHO), 30)
         return
-    assert (await caller.request(at(server), Command(ECHO, body=b"b"), 5)).body == b"b"
+    assert (await caller.request(at(server), Command(ECHO, body=b"b"), 30)).body == b"b"
     [connection] = server.connections
     assert connection.secure == (client is not None)
     assert (await caller.connection(at(server))).secure == (client is not None)
@@ -59,7 +59,7 @@ async def test_plain_and_secure_clients_share_a_port(serve, dial):
     server = await serve(tls=TlsServer())
     plain, secure = dial(), dial(tls=TlsClient())
     for client in (plain, secure, plain, secure):
-        assert (await client.request(at(server), Command(ECHO), 5)).code == 0
+        assert (await client.request(at(server), Command(ECHO), 30)).code == 0
     assert {connection.secure for connection in server.connections} == {True, False}
 
 
@@ -82,7 +82,7 @@ async def test_a_tls_hello_may_come_byte_by_byte(serve):
         for byte in out:
             writer.write(bytes((byte,)))
             await writer.drain()
-        decoder.feed(layer.decrypt(await asyncio.wait_for(reader.read(4096), 5)))
+        decoder.feed(layer.decrypt(await asyncio.wait_for(reader.read(4096), 30)))
         out = layer.outgoing()
     assert answers[0].opaque == 3
     writer.close()
@@ -97,7 +97,7 @@ async def test_openssl_of_python_talks_to_our_layer(serve, tmp_path):
     writer.write(encode(Command(ECHO, opaque=9, body=b"x" * 100_000)))
     decoder = FrameDecoder()
     while not (answers := decoder.take()):
-        decoder.feed(await asyncio.wait_for(reader.read(1 << 16), 5))
+        decoder.feed(await asyncio.wait_for(reader.read(1 << 16), 30))
     assert len(answers[0].body) == 100_000
     writer.close()
     await until(lambda: not server.connections)
@@ -107,10 +107,10 @@ async def test_a_client_may_check_the_server(serve, dial, tmp_path):
     server = await serve(tls=with_certificate(tmp_path))
     _, other = pair(tmp_path, "other")
     trusting = TlsClient(test_mode=False, auth_server=True, trust_cert_path=str(tmp_path / "server.pem"))
-    assert (await dial(tls=trusting).request(at(server), Command(ECHO), 5)).code == 0
+    assert (await dial(tls=trusting).request(at(server), Command(ECHO), 30)).code == 0
     wary = TlsClient(test_mode=False, auth_server=True, trust_cert_path=other)
     with pytest.raises(RemotingError, match="TLS"):
-        await dial(tls=wary).request(at(server), Command(ECHO), 5)
+        await dial(tls=wary).request(at(server), Command(ECHO), 30)
 
 
 async def test_a_server_may_demand_a_trusted_client(serve, dial, tmp_path):
@@ -119,21 +119,21 @@ async def test_a_server_may_demand_a_trusted_client(serve, dial, tmp_path):
     tls = with_certificate(tmp_path, need_client_auth="require", auth_client=True, trust_cert_path=certificate)
     server = await serve(tls=tls)
     known = TlsClient(test_mode=False, key_path=key, cert_path=certificate)
-    assert (await dial(tls=known).request(at(server), Command(ECHO), 5)).code == 0
+    assert (await dial(tls=known).request(at(server), Command(ECHO), 30)).code == 0
     for stranger in (TlsClient(), TlsClient(test_mode=False, key_path=other_key, cert_path=other)):
         with pytest.raises(RemotingError):
-            await dial(tls=stranger).request(at(server), Command(ECHO), 5)
+            await dial(tls=stranger).request(at(server), Command(ECHO), 30)
 
 
 async def test_a_renewed_certificate_is_taken_without_a_restart(serve, dial, tmp_path):
     server = await serve(tls=with_certificate(tmp_path))
     first = (tmp_path / "server.pem").read_bytes()
-    assert (await dial(tls=trusting(tmp_path, first)).request(at(server), Command(ECHO), 5)).code == 0
+    assert (await dial(tls=trusting(tmp_path, first)).request(at(server), Command(ECHO), 30)).code == 0
     pair(tmp_path, "server")
     second = (tmp_path / "server.pem").read_bytes()
-    assert (await dial(tls=trusting(tmp_path, second)).request(at(server), Command(ECHO), 5)).code == 0
+    assert (await dial(tls=trusting(tmp_path, second)).request(at(server), Command(ECHO), 30)).code == 0
     (tmp_path / "server.pem").write_text("damaged while it is copied")
-    assert (await dial(tls=trusting(tmp_path, second)).request(at(server), Command(ECHO), 5)).code == 0
+    assert (await dial(tls=trusting(tmp_path, second)).request(at(server), Command(ECHO), 30)).code == 0
 
 
 def trusting(folder: Path, certificate: bytes) -> TlsClient:

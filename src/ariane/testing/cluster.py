@@ -19,7 +19,7 @@ from ariane.testing.clock import MovableClock
 from ariane.testing.network import Link, Weather
 
 T = TypeVar("T")
-PATIENCE = 60.0
+PATIENCE = 120.0
 NAME_SERVER = "namesrv"
 
 SMALL = {

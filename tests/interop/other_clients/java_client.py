@@ -15,7 +15,7 @@ SOURCES = Path(__file__).parent / "java"
 def round_trip(client: Build, home: Path, *args: str) -> list[str]:
     """Run the program; the lines it prints."""
     command = java(client, home, ["-Xmx256m"], {}, ["RoundTrip", *args])
-    result = subprocess.run(command, cwd=home, text=True, capture_output=True, timeout=90, check=False)
+    result = subprocess.run(command, cwd=home, text=True, capture_output=True, timeout=200, check=False)
     assert result.returncode == 0, result.stderr
     return result.stdout.splitlines()
 

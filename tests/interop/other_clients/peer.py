@@ -10,7 +10,7 @@ from typing import Any, Self
 from tests.peers import unique
 
 Answer = dict[str, Any]
-WAIT = 30
+WAIT = 60
 
 
 class PeerRefused(Exception):

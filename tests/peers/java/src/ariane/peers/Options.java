@@ -10,6 +10,7 @@ import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.impl.MQClientManager;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.remoting.RPCHook;
 
 /** Client options: the request's "options" object names setters of Apache's own client classes. */
@@ -24,9 +25,18 @@ final class Options {
         // Routes and heartbeats each second, not each half minute, unless the test says otherwise.
         client.setPollNameServerInterval(1000);
         client.setHeartbeatBrokerInterval(1000);
+        bePatient(client);
         JSONObject options = args.getJSONObject("options");
         if (options != null) {
             options.forEach((name, value) -> set(client, name, value));
+        }
+    }
+
+    /** A machine that is busy for some seconds is no failure. */
+    private static void bePatient(ClientConfig client) {
+        client.setMqClientApiTimeout(20000);
+        if (client instanceof DefaultMQProducer) {
+            ((DefaultMQProducer) client).setSendMsgTimeout(20000);
         }
     }
 

@@ -2,11 +2,16 @@ package ariane.peers;
 
 import com.alibaba.fastjson.JSONObject;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
+import org.apache.rocketmq.client.consumer.store.ReadOffsetType;
 import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
+import org.apache.rocketmq.common.message.MessageQueue;
 
 /** Push consumers with scripted listeners. */
 final class PushConsumers {
@@ -67,7 +72,8 @@ final class PushConsumers {
 
     private void shutdown(String handle, DefaultMQPushConsumer consumer) {
         handles.close(handle + "/listener");
-        consumer.shutdown();
+        consumer.getDefaultMQPushConsumerImpl().shutdown(10000);  // what the listener returned from is acknowledged
+        consumer.shutdown();  // the rest: traces
     }
 
     private Object script(JSONObject args) {
@@ -80,8 +86,21 @@ final class PushConsumers {
         return null;
     }
 
-    private Object persist(JSONObject args) {
-        handles.get(args, DefaultMQPushConsumer.class).getDefaultMQPushConsumerImpl().persistConsumerOffset();
+    /** Stores the offsets once they have caught up with the listener: a delivery shows before it is acknowledged. */
+    private Object persist(JSONObject args) throws InterruptedException {
+        DefaultMQPushConsumerImpl consumer = handles.get(args, DefaultMQPushConsumer.class).getDefaultMQPushConsumerImpl();
+        Inbox inbox = listener(args).inbox;
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
+        while (!acknowledged(consumer, inbox) && System.nanoTime() < deadline) {
+            Thread.sleep(5);
+        }
+        consumer.persistConsumerOffset();
         return null;
+    }
+
+    private static boolean acknowledged(DefaultMQPushConsumerImpl consumer, Inbox inbox) {
+        Set<MessageQueue> mine = consumer.getRebalanceImpl().getProcessQueueTable().keySet();
+        return inbox.ends().entrySet().stream().filter(end -> mine.contains(end.getKey())).allMatch(end ->
+            consumer.getOffsetStore().readOffset(end.getKey(), ReadOffsetType.READ_FROM_MEMORY) >= end.getValue());
     }
 }
