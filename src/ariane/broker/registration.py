@@ -23,20 +23,31 @@ from ariane.protocol.headers import (
 
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
+    from ariane.remoting import Connection
 
 log = logging.getLogger("ariane.broker")
 
 UNREGISTER_TIMEOUT = 3.0
+FIRST_RETRY = 1.0
+LAST_RETRY = 8.0
 
 
 class Registration:
-    """Registers with all name servers in parallel: at start, each 30 s, and soon after a change."""
+    """Registers with all name servers in parallel: at start, each 30 s, and soon after a change.
+
+    A name server that cannot be reached is tried again after 1, 2, 4, then each 8 s, and one whose connection breaks at
+    once: clients should not wait half a minute because name server and broker started in the wrong order. It is always
+    told all topics: one that begins anew takes the first registration's version for all that there is, and would not
+    look at the rest when it comes with the same version.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._task: asyncio.Task[None] | None = None
         self._again = False
+        self._told = b""  # the version of the topics in the last registration
         self._failing: set[str] = set()
+        self._retries: dict[str, asyncio.Task[None]] = {}
         self.active = False
         self.master_address: str | None = None
         """What the name servers say is the master of this broker's name."""
@@ -52,8 +63,9 @@ class Registration:
     async def register(self) -> None:
         """Register now and return when every name server answered or failed to; a failure is logged, once."""
         self.active = True
-        body = self._body()
+        version, body = self._broker.topics.version.encode(), self._body()
         await asyncio.gather(*(self._register_at(address, body) for address in self.name_servers))
+        self._told = version
 
     def soon(self) -> None:
         """Register in the background; many calls in a row make at most two registrations."""
@@ -64,6 +76,33 @@ class Registration:
             return
         self._task = asyncio.get_running_loop().create_task(self._until_current())
 
+    async def current(self) -> None:
+        """Return when the name servers were told of every change so far."""
+        if self._told != self._broker.topics.version.encode():
+            self.soon()
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+    def lost(self, connection: Connection) -> None:
+        """A connection of the broker's client was closed; if it led to a name server, that one is tried at once."""
+        if connection.address in self.name_servers:
+            self._retry(connection.address, 0.0)
+
+    def _retry(self, address: str, pause: float) -> None:
+        if self.active and address not in self._retries:
+            task = asyncio.get_running_loop().create_task(self._until_registered(address, pause))
+            self._retries[address] = task
+            task.add_done_callback(lambda _: self._retries.pop(address, None))
+
+    async def _until_registered(self, address: str, pause: float) -> None:
+        while True:
+            if pause:
+                await self._broker.env.clock.sleep(pause)
+            await self._register_at(address, self._body())
+            if address not in self._failing:
+                return
+            pause = min(max(2 * pause, FIRST_RETRY), LAST_RETRY)
+
     async def _until_current(self) -> None:
         self._again = True
         while self._again:
@@ -73,9 +112,10 @@ class Registration:
     async def unregister(self) -> None:
         """Say goodbye to every name server."""
         self.active = False
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [*self._retries.values(), *([] if self._task is None else [self._task])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(self._unregister_at(address) for address in self.name_servers))
 
     def periodic(self) -> Periodic:
@@ -118,6 +158,7 @@ class Registration:
             if address not in self._failing:
                 log.warning("cannot register with the name server %s: %s", address, error)
             self._failing.add(address)
+            self._retry(address, FIRST_RETRY)
         else:
             if address in self._failing:
                 log.info("registered with the name server %s again", address)

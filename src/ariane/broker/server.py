@@ -96,7 +96,8 @@ class Broker:
         self.on_options: list[Listener] = []
         self.flow = FlowControl(self)
         self.parts: list[Part] = []
-        self.client = Client(clock=self.env.clock, tls=_client_tls(options, self.env.files), name="broker-out")
+        tls = _client_tls(options, self.env.files)
+        self.client = Client(clock=self.env.clock, tls=tls, on_close=self.registration.lost, name="broker-out")
         self.kinds = MessageKinds(self)
         self.parts += [self.kinds, Expressions(self)]
         self.handlers: dict[int, Handler] = all_handlers(self)

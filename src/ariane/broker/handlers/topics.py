@@ -37,7 +37,7 @@ class TopicsHandler:
         check_not_system(header.topic, frozenset(self._broker.topics.system))
         self._broker.topics.update(_config(header))
         await self._broker.persistence.topics.saved()
-        await self._broker.registration.register()
+        await self._broker.registration.current()
         return request.reply()
 
     def all(self, _: Connection, request: Command) -> Command:
