@@ -1,9 +1,11 @@
 """`ariane up`, `namesrv`, `broker`, and Apache's names for them, as a user starts and stops them."""
 
+import resource
 import signal
 import socket
 from pathlib import Path
 
+from ariane.cli.limits import few_files_warning
 from tests.cli.programs import program, run
 from tests.peers.jvm import free_port
 
@@ -83,6 +85,28 @@ def test_apaches_names_start_both_servers_from_properties_files(tmp_path: Path) 
             assert broker.stop() == 0
         assert namesrv.stop() == 0
     assert not (tmp_path / "store" / "abort").exists()
+
+
+def test_a_broker_may_open_as_many_files_as_the_machine_allows(tmp_path: Path) -> None:
+    port = free_port(-2, 1)
+    (tmp_path / "broker.conf").write_text(
+        f"brokerIP1=127.0.0.1\nlistenPort={port}\nstorePathRootDir={tmp_path}/store\n"
+        "mappedFileSizeCommitLog=1048576\nmaxHashSlotNum=1000\nmaxIndexNum=4000\n"
+    )
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, hard), hard))  # what most shells begin with
+    try:
+        with program(tmp_path, "ariane", "broker", "-c", "broker.conf") as broker:
+            broker.await_text("flush")
+            assert resource.prlimit(broker.process.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_low_limit_of_files_is_said() -> None:
+    assert few_files_warning(None) is None
+    assert few_files_warning(1_000_000) is None
+    assert "only 1024 files and connections may be open" in (few_files_warning(1024) or "")
 
 
 def test_p_prints_the_configuration(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import typer
 from ariane.broker import Broker, BrokerOptions
 from ariane.cli.first_message import show_first_message
 from ariane.cli.host import reach_warning, this_host
+from ariane.cli.limits import few_files_warning, raise_open_files
 from ariane.cli.messages import DEFAULT_NAMESRV
 from ariane.cli.screen import console, introduce, print_properties, this_command
 from ariane.cli.serve import run, running, until_stopped
@@ -39,6 +40,7 @@ def up(
 
 
 async def _up(store: Path, host: str, namesrv_port: int, broker_port: int, first_message: bool) -> None:
+    raise_open_files()
     env = Env()
     name_server = NameServer(_embedded_namesrv(store, host, namesrv_port), env)
     async with running(name_server, namesrv_port, "--namesrv-port"):
@@ -101,6 +103,7 @@ def namesrv(
 
 
 async def _namesrv(options: NamesrvOptions) -> None:
+    raise_open_files()
     server = NameServer(options, Env())
     async with running(server, options.listen_port, "--listen-port or listenPort in the configuration"):
         facts = [("address", server.address), ("KV config", options.kv_config_path)]
@@ -125,14 +128,15 @@ def broker(
 
 
 async def _broker(options: BrokerOptions) -> None:
+    few = few_files_warning(raise_open_files())
     server = Broker(options, Env())
     async with running(server, options.listen_port, "listenPort in the configuration"):
-        _introduce_broker(options, server)
+        _introduce_broker(options, server, [few] if few else [])
         await until_stopped()
         console.print("Stopping ...")
 
 
-def _introduce_broker(options: BrokerOptions, server: Broker) -> None:
+def _introduce_broker(options: BrokerOptions, server: Broker, warnings: list[str]) -> None:
     facts = [
         ("name", f"{options.broker_name} ({options.broker_role}) in {options.broker_cluster_name}"),
         ("tells clients", server.address),
@@ -140,8 +144,8 @@ def _introduce_broker(options: BrokerOptions, server: Broker) -> None:
         ("store", options.store_path_root_dir),
         ("flush", options.flush_disk_type),
     ]
-    warning = reach_warning(options.broker_ip1, "brokerIP1 in the configuration")
-    introduce("Broker", facts, [*_ignored(options), *([warning] if warning else [])])
+    reach = reach_warning(options.broker_ip1, "brokerIP1 in the configuration")
+    introduce("Broker", facts, [*_ignored(options), *([reach] if reach else []), *warnings])
 
 
 def _ignored(options: BrokerOptions | NamesrvOptions) -> list[str]:

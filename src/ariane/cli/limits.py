@@ -1,0 +1,33 @@
+"""How many files and connections this process may have open."""
+
+ENOUGH = 65_536  # a connection a client, and a file for each queue that is in use
+
+
+def raise_open_files() -> int | None:
+    """Raise the soft limit as far as it goes; what it is then, or nothing where there is no limit."""
+    try:
+        import resource
+    except ImportError:  # not on Windows, which has no such limit
+        return None
+    kind = resource.RLIMIT_NOFILE
+    soft, hard = resource.getrlimit(kind)
+    for wanted in (hard, ENOUGH):  # macOS calls its hard limit unlimited, and refuses that number
+        if soft == hard:
+            break
+        try:
+            resource.setrlimit(kind, (wanted, hard))
+            soft = wanted
+            break
+        except (OSError, ValueError):
+            continue
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def few_files_warning(limit: int | None) -> str | None:
+    """What to tell somebody whose broker would run out of files; nothing when there are enough."""
+    if limit is None or limit >= ENOUGH:
+        return None
+    return (
+        f"only {limit} files and connections may be open at once, and a busy broker wants {ENOUGH}; "
+        "say so with ulimit -n, or LimitNOFILE= in its systemd unit"
+    )
