@@ -77,6 +77,7 @@ async def _stored(client: aio.PullClient, writer: int) -> list[int]:
     return numbers
 
 
+@pytest.mark.timeout(1200)  # two dozen starts of a broker, on a machine that may be busy
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 async def test_nothing_acknowledged_is_lost_and_order_is_kept(flush: str, tmp_path: Path) -> None:
     chance = random.Random(flush)
