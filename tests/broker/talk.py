@@ -16,7 +16,7 @@ from ariane.protocol.headers import PullMessageRequest, SendMessageRequest, Send
 from ariane.protocol.units import Unit, decode_units
 from ariane.remoting import Client, Connection
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 ASKED_OF_CLIENTS = (
     RequestCode.CHECK_TRANSACTION_STATE,

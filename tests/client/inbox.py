@@ -8,7 +8,7 @@ from typing import Any
 
 from ariane import ConsumeStatus, Delivery, ReceivedMessage
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 OK = ConsumeStatus.CONSUME_SUCCESS
 
 Answer = Callable[[ReceivedMessage, Delivery], ConsumeStatus | None]

@@ -48,7 +48,7 @@ async def test_a_coroutine_listens_too(ns: str, topic: str, producer: Producer, 
     async with aio.PushConsumer(group, topic, listen, name_servers=ns, consume_from=FIRST):
         for i in range(20):
             await producer.send(Message(topic, b"%d" % i))
-        await asyncio.wait_for(done.wait(), 20)
+        await asyncio.wait_for(done.wait(), 60)
     assert sorted(got) == sorted(b"%d" % i for i in range(20))
 
 
@@ -240,7 +240,7 @@ async def test_a_message_held_too_long_is_sent_back(ns: str, topic: str, produce
     inbox = Inbox(answer)
     async with aio.PushConsumer(group, topic, inbox, name_servers=ns, consume_from=FIRST, consume_timeout=0.3):
         await producer.send(Message(topic, b"slow"))
-        first, second = await inbox.arrived(2)
+        first, second, *_ = await inbox.arrived(2)  # a second one that is slow too would come a third time
         release.set()
     assert (first.reconsume_times, second.reconsume_times) == (0, 1)
 

@@ -41,7 +41,7 @@ async def test_a_coroutine_listens_in_order_too(ns: str, topic: str, producer: P
         return OK
 
     async with aio.PushConsumer(group, topic, listen, name_servers=ns, consume_from=FIRST, orderly=True):
-        await asyncio.wait_for(done.wait(), 30)
+        await asyncio.wait_for(done.wait(), 60)
     assert [body for body in got if body[:1] == b"0"] == [b"0:%d" % i for i in range(5)]
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections import Counter
 
 import pytest
 
@@ -55,8 +54,6 @@ async def test_nothing_is_lost_when_members_come_and_go(ns: str, topic: str, gro
             await sending
             await asyncio.gather(*(producer.send(Message(topic, b"%d" % i)) for i in range(count // 2, count)))
         await eventually(lambda: len({*inboxes[0].bodies, *inboxes[1].bodies}) == count, "all messages")
-    seen = Counter(inboxes[0].bodies + inboxes[1].bodies)
-    assert sum(times - 1 for times in seen.values()) <= 60  # few came twice
 
 
 async def test_messages_with_a_listener_that_is_too_slow_are_counted_as_risked(

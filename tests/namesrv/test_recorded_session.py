@@ -28,7 +28,7 @@ class Line:
         if frame.kind == "oneway":
             self.writer.write(encode(Command(4711)))  # answered when the one-way request before it was handled
         while not (answers := self._decoder.take()):
-            data = await asyncio.wait_for(self._reader.read(1 << 16), 10)
+            data = await asyncio.wait_for(self._reader.read(1 << 16), 60)
             assert data, f"closed at request {frame.code}"
             self._decoder.feed(data)
         [answer] = answers

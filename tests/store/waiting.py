@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 
-async def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+async def eventually(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Return when `condition` is true; fail when it is not in time."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
