@@ -1,6 +1,6 @@
 """Two streaming queries in a process of their own, to be killed: a topic to Parquet, and one to another exactly once.
 
-python -m tests.spark.job FOLDER NAME_SERVER TABLE_TOPIC FROM_TOPIC TO_TOPIC
+python -m tests.spark.job MASTER FOLDER NAME_SERVER TABLE_TOPIC FROM_TOPIC TO_TOPIC
 """
 
 import sys
@@ -11,13 +11,14 @@ from pyspark.sql import SparkSession
 from tests.spark.conftest import QUICK_JVM
 
 
-def session(folder: str) -> SparkSession:
+def session(master: str, folder: str) -> SparkSession:
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(master)
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "512m")
         .config("spark.driver.extraJavaOptions", QUICK_JVM)
+        .config("spark.executor.extraJavaOptions", QUICK_JVM)
         .config("spark.local.dir", f"{folder}/local")
         .getOrCreate()
     )
@@ -30,8 +31,8 @@ def reader(spark: SparkSession, name_server: str, topic: str, per_batch: int) ->
     return source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", per_batch)
 
 
-def main(folder: str, name_server: str, table_topic: str, from_topic: str, to_topic: str) -> None:
-    spark = session(folder)
+def main(master: str, folder: str, name_server: str, table_topic: str, from_topic: str, to_topic: str) -> None:
+    spark = session(master, folder)
     rows = reader(spark, name_server, table_topic, 40_000).schema("keys string, queueId int, queueOffset bigint").load()
     table = rows.writeStream.format("parquet").option("path", f"{folder}/table")
     copy = reader(spark, name_server, from_topic, 500).schema("body binary").load().writeStream.format("rocketmq")

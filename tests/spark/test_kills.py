@@ -9,6 +9,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyspark
+import pytest
+
+from bench.process import descendants
 from tests.spark.clusters import Target, numbered
 
 ROOT = Path(__file__).parent.parent.parent
@@ -19,13 +23,14 @@ COUNT = 400_000
 class Job:
     """The job in a process group of its own."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, master: str, folder: Path, *arguments: str) -> None:
         self._folder = folder
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+        paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        home = str(Path(pyspark.__file__).parent)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.job", str(folder), *arguments],
+            [sys.executable, "-m", "tests.spark.job", master, str(folder), *arguments],
             cwd=folder,
-            env=environment,
+            env={**os.environ, "PYTHONPATH": paths, "SPARK_HOME": home},
             start_new_session=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -36,41 +41,59 @@ class Job:
         folder = self._folder / f"{query}-checkpoint" / log
         return sum(name.isdigit() for name in os.listdir(folder)) if folder.is_dir() else 0
 
-    def _in_mid_batch(self, query: str, after: int) -> bool:
-        done = self._batches(query, "commits")
-        return done >= after and self._batches(query, "offsets") > done
-
-    def kill_in_mid_batch(self, query: str, after: int) -> None:
-        """Kill when a batch of the query is planned and not done, and `after` ones are done."""
-        while not self._in_mid_batch(query, after):
+    def await_mid_batch(self, query: str, after: int) -> None:
+        """Wait until a batch of the query is planned and not done, and `after` ones are done."""
+        while not after <= self._batches(query, "commits") < self._batches(query, "offsets"):
             assert self._process.poll() is None, "the job ended before it was killed"
             threading.Event().wait(0.01)  # the broker is in this process, and has work to do
-        self.close()
+
+    def kill_an_executor(self) -> None:
+        """The process of one executor, with its Python workers."""
+        executors = [pid for pid in descendants(self._process.pid) if _runs(pid, b"CoarseGrainedExecutorBackend")]
+        assert len(executors) == 2
+        os.kill(executors[0], signal.SIGKILL)
 
     def finish(self) -> None:
         assert self._process.wait(LIMIT) == 0
 
-    def close(self) -> None:
+    def kill(self) -> None:
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
 
+def _runs(pid: int, what: bytes) -> bool:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return False
+    return what in command and command.split(b"\0")[0].endswith(b"java")
+
+
+@pytest.mark.timeout(600)
 def test_three_kills_leave_400_000_messages_once_in_a_table_and_a_copied_topic_once_in_another(
     spark: Any, ours: Target, tmp_path: Path
 ) -> None:
-    table_topic, from_topic, to_topic = ours.topic(), ours.topic(), ours.topic()
-    ours.send(table_topic, numbered(table_topic, COUNT, size=1))
-    ours.send(from_topic, numbered(from_topic, 3000))
-    for query, after in (("table", 1), ("copy", 2), ("table", 6), ("", 0)):
-        job = Job(tmp_path, ours.namesrv, table_topic, from_topic, to_topic)
+    topics = [ours.topic(), ours.topic(), ours.topic()]
+    ours.send(topics[0], numbered(topics[0], COUNT, size=1))
+    ours.send(topics[1], numbered(topics[1], 3000))
+    for master, query, after in (
+        ("local-cluster[2,1,1024]", "table", 1),
+        ("local[2]", "copy", 2),
+        ("local[2]", "table", 6),
+        ("local[2]", "", 0),
+    ):
+        job = Job(master, tmp_path, ours.namesrv, *topics)
         try:
+            if master != "local[2]":
+                job.await_mid_batch(query, 0)
+                job.kill_an_executor()
             if query:
-                job.kill_in_mid_batch(query, after)
+                job.await_mid_batch(query, after)
             else:
                 job.finish()
         finally:
-            job.close()
+            job.kill()
     table = spark.read.parquet(str(tmp_path / "table"))
     assert table.count() == table.select("keys").distinct().count() == COUNT
-    assert Counter(int(message.body) for message in ours.received(to_topic)) == Counter(range(3000))
+    assert Counter(int(message.body) for message in ours.received(topics[2])) == Counter(range(3000))

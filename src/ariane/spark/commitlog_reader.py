@@ -55,7 +55,7 @@ class CommitlogReader(DataSourceReader):
         if not written:
             return []
         files = prune_by_time(written, self.options.start_ms, self.options.end_ms)
-        if self.options.by_topic:
+        if self.options.by_topic and len(files) > 1:
             files = prune_by_topic(store, files, [t for t in topics_of(store) if self.options.wants(t)])
         split = self._split(sum(file.size for file in files))
         return [LogPartition(part) for part in plan_ranges(files, written[-1], split)]

@@ -118,20 +118,25 @@ def log_end(files: list[LogFile], known: int) -> int:
 
 def plan_ranges(files: list[LogFile], last: LogFile, split: int) -> list[LogRange]:
     """The files in pieces of about `split` bytes. `last` is where the log ends, whether it is among them or not."""
-    return [
-        LogRange(file, start, min(start + split, size), file == last)
-        for file in files
-        for size in (_used(file) if file == last else file.size,)
-        for start in range(0, size, split)
-    ]
+    return [part for file in files for part in _pieces(file, file == last, split)]
 
 
-def _used(last: LogFile) -> int:
-    """How much of the last file is written to; all of it, if what follows its last unit is not plainly empty.
+def _pieces(file: LogFile, last: bool, split: int) -> list[LogRange]:
+    """The pieces of one file; the unwritten rest of the last file goes with its last piece, which ends by itself."""
+    starts = range(0, max(_about_used(file), 1) if last else file.size, split)
+    return [LogRange(file, at, file.size if at == starts[-1] else at + split, last) for at in starts]
 
-    A remote file is not looked through from here: its empty parts are tasks with little to do.
+
+def _about_used(last: LogFile) -> int:
+    """About how much of the last file is written to, found without reading it: only sizes of pieces hang on it.
+
+    A remote file is not looked into from here: its empty parts are tasks with little to do.
     """
     if is_remote(last.path):
         return last.size
-    end = log_end([last], last.base) - last.base
-    return end if is_blank(open_bytes(last, 0, last.size).view, end) else last.size
+    view = open_bytes(last, 0, last.size).view
+    written, blank = 0, last.size
+    while blank - written > _ZEROS:
+        middle = (written + blank) // 2
+        written, blank = (written, middle) if is_blank(view, middle) else (middle, blank)
+    return blank

@@ -70,7 +70,7 @@ class TopicOptions:
             min_partitions=given.number("minPartitions", 1),
             expression=_expression(given),
             pull_timeout=given.number("pullTimeoutMs", 20_000) / 1000,
-            pull_batch=given.number("pullBatchSize", 4096),
+            pull_batch=given.number("pullBatchSize", 8192),
             commit_offsets=given.flag("commitOffsets", "group" in given),
             route_refresh=given.number("routeRefreshMs", 10_000) / 1000,
         )

@@ -15,7 +15,7 @@ from ariane.spark.scan import End, hop
 from ariane.spark.topic_options import TopicOptions, tags_of
 from ariane.spark.unit_table import Mask, UnitTable
 
-BATCH_BYTES: Final = 4 << 20
+BATCH_BYTES: Final = 1 << 20  # larger answers are taken as they come
 
 
 def read_slice(part: QueueSlice, options: TopicOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
