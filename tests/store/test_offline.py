@@ -142,6 +142,20 @@ def test_inspection_tells_files_ranges_and_counts(root: Path) -> None:
     assert sum(index.entries for index in found.index) == 600
 
 
+def test_messages_that_no_queue_knows_yet_are_counted(apache_store: Unpack, root: Path) -> None:
+    killed = layout(apache_store("store-killed"))
+    found = inspect(FILES, killed)
+    assert (found.messages, found.waiting) == (1284, 1)
+    assert found.log_end == verify(FILES, killed, 500, 400).log_end
+    shutil.rmtree(root / "consumequeue")
+    (root / "consumequeue").mkdir()
+    (root / "abort").touch()
+    found = inspect(FILES, layout(root))
+    assert (found.messages, found.waiting, found.log_end) == (300, 300, check(root).log_end)
+    assert "its last 300 messages are in no queue yet" in run("inspect", str(root))[1]
+    assert "was not stopped cleanly: its next start puts right" in run("verify", str(root), *SIZE_OPTIONS)[1]
+
+
 def test_a_dump_has_every_message_in_order(root: Path) -> None:
     told = list(dump(FILES, layout(root), Wanted()))
     assert len(told) == 300

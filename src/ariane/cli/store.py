@@ -79,7 +79,9 @@ def inspect_store(
 ) -> None:
     """Files, ranges, topics, counts and times."""
     env = Env()
-    found = inspect(env.files, _layout(root, commitlog))
+    layout = _layout(root, commitlog)
+    with _alone(env, layout, required=False):
+        found = inspect(env.files, layout)
     if as_json:
         sys.stdout.write(json.dumps(found, default=_plain, indent=1) + "\n")
     else:
@@ -99,7 +101,8 @@ def _show(found: Inspection) -> None:
     out.print(
         f"checkpoint: log {_time(times.log_time)}, queues {_time(times.queue_time)}, index {_time(times.index_time)}"
     )
-    out.print(f"log: {found.log_min:,} to {found.log_end:,}")
+    waiting = f"; its last {found.waiting:,} messages are in no queue yet" if found.waiting else ""
+    out.print(f"log: {found.log_min:,} to {found.log_end:,}{waiting}")
     for file in found.log:
         out.print(f"  {file.name}  {file.size:>13,} bytes, begins {_time(file.first_time)}")
     out.print(_queue_table(found))
@@ -134,6 +137,10 @@ def verify_store(root: Root, commitlog: Log = None, slots: Slots = 5_000_000, en
         f"{found.messages:,} messages up to {found.log_end:,}, {found.entries:,} queue entries, "
         f"{found.index_entries:,} index entries: {'all is well' if found.ok else f'{found.problem_count:,} problems'}"
     )
+    if not found.ok and env.files.exists(layout.abort):
+        out.print(
+            "The store was not stopped cleanly: its next start puts right what was on its way to the queues."
+        )
     raise typer.Exit(0 if found.ok else 1)
 
 

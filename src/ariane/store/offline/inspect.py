@@ -60,14 +60,16 @@ class Inspection:
     checkpoint: Checkpoint
     log: list[LogFileFacts] = field(default_factory=list)
     log_min: int = 0
-    log_end: int = 0  # end of the last message that a queue knows
+    log_end: int = 0  # end of the last message
+    waiting: int = 0  # messages at the end of the log that no queue knows yet
     queues: list[QueueFacts] = field(default_factory=list)
     index: list[IndexFacts] = field(default_factory=list)
     config: list[str] = field(default_factory=list)
 
     @property
     def messages(self) -> int:
-        return sum(queue.count for queue in self.queues)
+        """Those in queues, and those on their way there."""
+        return sum(queue.count for queue in self.queues) + self.waiting
 
 
 def inspect(files: Files, layout: Layout) -> Inspection:
@@ -82,6 +84,7 @@ def inspect(files: Files, layout: Layout) -> Inspection:
         facts, end = _queue(files, stored, topic, queue_id, folder)
         found.queues.append(facts)
         found.log_end = max(found.log_end, end)
+    found.waiting, found.log_end = stored.tail(max(found.log_end, found.log_min))
     found.index = [_index_file(files, layout.index / name) for name in index_names(files, layout.index)]
     found.config = files.list(layout.config)
     return found

@@ -82,6 +82,19 @@ class StoredLog:
         behind = self.segments[self.segments.index(segment) + 1 :]
         return any(find_unit(other, 0, self.table) >= 0 for other in behind)
 
+    def tail(self, start: int) -> tuple[int, int]:
+        """How many whole units follow each other from a place on, and where the last one ends."""
+        count, end = 0, start
+        while (segment := self.segment_at(end)) is not None:
+            found = read_unit(segment.memory, end - segment.base, end, True, self.table)
+            if found is not None:
+                count, end = count + 1, end + found.size
+            elif kind_at(segment.memory, end - segment.base) == END_OF_FILE and segment is not self.segments[-1]:
+                end = segment.base + self.file_size
+            else:
+                break
+        return count, end
+
     def unit_at(self, physical: int) -> Dispatched | None:
         """The whole unit at a place; None when there is none."""
         segment = self.segment_at(physical)
