@@ -4,7 +4,8 @@
     python scripts/derive_sync.py --check  fails when they are not up to date
 
 Each public method of an asyncio client becomes a method of the same name and signature that runs it in the background
-loop. The types are the asyncio methods' own, so that editors and mypy see real signatures.
+loop; one that is marked `anywhere` begins in the caller's thread. The types are the asyncio methods' own, so that
+editors and mypy see real signatures.
 """
 
 import ast
@@ -144,7 +145,8 @@ class Deriver:
             return f"\n        return self._client.{method.name}\n"
         call = f"self._client.{method.name}({self.call_arguments(method.args)})"
         if isinstance(method, ast.AsyncFunctionDef):
-            run = f"self._portal.run({call})"
+            begins = any(isinstance(d, ast.Name) and d.id == "anywhere" for d in method.decorator_list)
+            run = f"self._portal.{'begin' if begins else 'run'}({call})"
         elif follows:
             run = f"self._portal.follow(lambda: {call})"
         else:

@@ -40,6 +40,8 @@ class Outgoing:
     message_ids: tuple[str, ...] = ()
     code: RequestCode = RequestCode.SEND_MESSAGE_V2
     extra: dict[str, str] = field(default_factory=dict)
+    made_id: bool = False
+    """Whether the id was made here, not given by the caller."""
 
     def fields(self, fixed: dict[str, str], queue: MessageQueue, now_ms: int) -> dict[str, str]:
         """The header, under the short names of version 2 of the send request."""
@@ -75,9 +77,8 @@ class Packer:
     def pack(self, message: Message) -> Outgoing:
         """A single message. The caller's object stays as it is."""
         properties = dict(message.properties)
-        message_id = properties.get(UNIQUE_KEY)
-        if message_id is None:
-            message_id = properties[UNIQUE_KEY] = self._ids.make()
+        given_id = properties.get(UNIQUE_KEY)
+        message_id = properties[UNIQUE_KEY] = given_id or self._ids.make()
         body, sys_flag = message.body, 0
         if len(body) >= self._options.compress_over:
             body, sys_flag = self._compress(body), self._flag
@@ -87,7 +88,7 @@ class Packer:
         if properties.get(MESSAGE_TYPE) == REPLY:
             code = RequestCode.SEND_REPLY_MESSAGE_V2
         extra = _retry_fields(message.topic, properties)
-        return Outgoing(message, body, properties, sys_flag, message_id, (), code, extra)
+        return Outgoing(message, body, properties, sys_flag, message_id, (), code, extra, not given_id)
 
     def pack_batches(self, messages: Sequence[Message]) -> Iterator[Outgoing]:
         """As few requests as the size limit allows, in order."""

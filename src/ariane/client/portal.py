@@ -3,11 +3,13 @@
 import asyncio
 import os
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from typing import Any, ClassVar, Generic, TypeVar
 
+from ariane.client.anywhere import Question
 from ariane.client.queue_choice import CALLER
 from ariane.errors import ForkedClient
 
@@ -34,6 +36,8 @@ class Portal:
         self._process = os.getpid()
         self._loop = _new_loop()
         self._local = threading.local()
+        self._questions: deque[Question] = deque()
+        self._woken = False
         self._thread = threading.Thread(target=self._serve, name="ariane-client", daemon=True)
         self._thread.start()
 
@@ -72,8 +76,40 @@ class Portal:
             raise
         return call.outcome()
 
+    def begin(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine that may begin here, in the caller's thread; what only the loop may do is done there."""
+        self._check(work)
+        try:
+            while True:
+                step = work.send(None)
+                if not isinstance(step, Question):
+                    return self.run(work)
+                self._ask(step)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _ask(self, question: Question) -> None:
+        """Let the loop send a question, and wait for its answer. All that are asked at a time leave together."""
+        self._questions.append(question)
+        if not self._woken:
+            self._woken = True
+            self._loop.call_soon_threadsafe(self._post)
+        try:
+            question.gate.acquire()
+        except BaseException:
+            self._loop.call_soon_threadsafe(question.forget)
+            raise
+
+    def _post(self) -> None:
+        self._woken = False  # before looking, so that whoever comes now wakes the loop again
+        questions = self._questions
+        while questions:
+            questions.popleft().post()
+
     def _spawn(self, call: "_Call[Any]") -> None:
-        call.task = self._loop.create_task(call.run())
+        call.task = self._loop.create_task(call.work)
+        call.task.add_done_callback(call.finish)
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Begin a coroutine and return at once."""
@@ -150,23 +186,17 @@ class Portal:
 class _Call(Generic[T]):
     """A coroutine that a thread waits for. A bare lock is the cheapest thing to wait on."""
 
-    __slots__ = ("_error", "_result", "_work", "gate", "task")
+    __slots__ = ("gate", "task", "work")
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self.gate = threading.Lock()
         self.gate.acquire()
-        self.task: asyncio.Task[None] | None = None
-        self._work = work
-        self._error: BaseException | None = None
+        self.task: asyncio.Task[T] | None = None
+        self.work = work
 
-    async def run(self) -> None:
-        """Run it, keep what comes of it, and let the thread go."""
-        try:
-            self._result = await self._work
-        except BaseException as error:
-            self._error = error
-        finally:
-            self.gate.release()
+    def finish(self, _: object) -> None:
+        """It is done: let the thread go."""
+        self.gate.release()
 
     def cancel(self) -> None:
         """Nobody waits any more."""
@@ -175,12 +205,9 @@ class _Call(Generic[T]):
 
     def outcome(self) -> T:
         """What came of it."""
-        if self._error is not None:
-            try:
-                raise self._error
-            finally:
-                self._error = None  # an error that holds its frames that hold it would live for long
-        return self._result
+        assert self.task is not None
+        task, self.task = self.task, None  # an error that holds its frames that hold it would live for long
+        return task.result()
 
 
 def _hand_over(task: "asyncio.Task[T]", result: "Future[T]") -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Unpack
 
+from ariane.client.anywhere import anywhere
 from ariane.client.checks import check_batch, check_group, check_message
 from ariane.client.hooks import ForbidHook, SendHook, SendMode
 from ariane.client.instance import Instance
@@ -54,6 +55,7 @@ class Producer(Lifecycle):
         """The options it was made with."""
         return self._options
 
+    @anywhere
     async def send(
         self,
         message: Message,
@@ -73,7 +75,8 @@ class Producer(Lifecycle):
         sender, out = self._sender, self._packer.pack(message)
         limit = self._options.send_timeout if timeout is None else timeout
         if queue is None and selector is None and hash_key is None:
-            return await sender.send_anywhere(out, limit)
+            return await sender.send_quickly(out, limit)
+        await sender.home
         started = self._env.clock.monotonic()
         chosen = await self._choose(message, queue, selector, hash_key)
         left = limit - (self._env.clock.monotonic() - started)
@@ -233,8 +236,7 @@ class Producer(Lifecycle):
         if self._options.trace:
             self._tracer = await Tracer.start(instance, self._options, self._options.trace_topic)
             hooks = (*hooks, self._tracer)
-        self._sender.hooks = hooks
-        self._sender.vetoes = self._forbid_hooks
+        self._sender.watch(hooks, self._forbid_hooks)
         instance.producers[self._group] = self
 
     async def _shut(self, instance: Instance) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from random import Random
+from threading import get_ident
 
 from ariane.client.faults import ISOLATION_MS, Faults, Latencies
 from ariane.client.options import ProducerOptions, QueueChoice
@@ -29,12 +30,12 @@ class Turns:
 
     def next(self, topic: str) -> int:
         """This caller's next turn."""
-        key = (CALLER.get(), topic)
+        key = (CALLER.get() or get_ident(), topic)
         turn = self._turns.get(key)
         if turn is None:
             turn = self._random.randrange(1 << 20)
             if len(self._turns) >= MAX_CALLERS:
-                self._turns.pop(next(iter(self._turns)))  # threads come and go; a new start costs nothing
+                self._turns.pop(min(self._turns, key=self._turns.__getitem__), None)  # threads come and go; a new start costs nothing
         self._turns[key] = turn + 1
         return turn
 

@@ -28,13 +28,13 @@ def request_name(code: int) -> str:
         return f"request {code}"
 
 
-def refusal(address: str, request: Command, response: Command) -> BrokerRefused:
+def refusal(address: str, request: int, response: Command) -> BrokerRefused:
     """The error for an answer that is not a success."""
     remark = response.remark or ""
     denied = _is_denied(response.code, remark)
     advice = _DENIED if denied else _ADVICE.get(ResponseCode(response.code)) if _known(response.code) else None
     what = "denied access to" if denied else "refused"
-    text = f"{address} {what} {request_name(request.code)}: {code_name(response.code)}: {remark}".rstrip(": ")
+    text = f"{address} {what} {request_name(request)}: {code_name(response.code)}: {remark}".rstrip(": ")
     kind = AccessDenied if denied else BrokerRefused
     return kind(response.code, remark, address, f"{text} ({advice})" if advice else text)
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
+
 from ariane.message import MessageQueue
 
 
@@ -15,8 +17,7 @@ class SendStatus(Enum):
     SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
 
 
-@dataclass(frozen=True, slots=True)
-class SendResult:
+class SendResult(msgspec.Struct, frozen=True):
     """A stored message. Of a batch it tells about the first message, and `message_ids` has the ids of all."""
 
     status: SendStatus

@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Sequence
 
+from ariane.client.anywhere import Home
+from ariane.client.first_try import FirstTries
 from ariane.client.hooks import ForbidHook, SendContext, SendHook, SendMode, call_hooks
 from ariane.client.instance import Instance
 from ariane.client.options import ProducerOptions
@@ -22,7 +24,7 @@ from ariane.errors import (
     SendError,
 )
 from ariane.message import MSG_REGION, TRACE_ON, MessageQueue
-from ariane.protocol.codes import ResponseCode
+from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
 
 log = logging.getLogger("ariane.client")
@@ -66,6 +68,7 @@ class Sender:
         self._options = options
         self._fixed = fixed_fields(group, options)
         self.chooser = QueueChooser(options, instance.env.clock, instance.env.random)
+        self._first = FirstTries(instance, group, options, self.chooser)
         self.hooks: Sequence[SendHook] = ()
         self.vetoes: Sequence[ForbidHook] = ()
 
@@ -80,14 +83,59 @@ class Sender:
             raise RouteMissing(f"topic {topic} has no queue to write to now: no master is up, or none permits writing")
         return route
 
-    async def send_anywhere(self, out: Outgoing, timeout: float) -> SendResult:
-        """Try brokers in turn until one stores the message, within one time-out over all tries."""
+    @property
+    def home(self) -> Home:
+        """Await it before anything that only the loop's thread may do."""
+        return self._first.home
+
+    def watch(self, hooks: Sequence[SendHook], vetoes: Sequence[ForbidHook]) -> None:
+        """Let hooks see every try from now on."""
+        self.hooks = hooks
+        self.vetoes = vetoes
+        self._first.possible = self._first.possible and not hooks and not vetoes
+
+    async def send_quickly(self, out: Outgoing, timeout: float) -> SendResult:
+        """Like `send_anywhere`, and may begin in any thread: the first try is made there when all it needs is known."""
         started = self._clock.monotonic()
-        route = await self.route(out.message.topic)
+        first = self._first.make(out, started, timeout) if self._first.possible else None
+        if first is None:
+            await self._first.home
+            return await self.send_anywhere(out, timeout)
         causes: list[Exception] = []
         result: SendResult | None = None
-        last: str | None = None
-        for _ in range(1 + self._options.retries):
+        try:
+            response = await first.question
+            if response.code not in _STATUS:
+                raise refusal(first.question.address, RequestCode.SEND_MESSAGE_V2, response)
+            result = _result(out, first.queue, response)
+        except ArianeError as error:
+            if not may_retry(error):
+                raise
+            causes.append(error)
+        if result is not None and self._is_good(result):
+            return result
+        await self._first.home
+        return await self._send_on(out, started, timeout, first.queue.broker_name, causes, result)
+
+    async def send_anywhere(self, out: Outgoing, timeout: float) -> SendResult:
+        """Try brokers in turn until one stores the message, within one time-out over all tries."""
+        return await self._send_on(out, self._clock.monotonic(), timeout, None, [], None)
+
+    def _is_good(self, result: SendResult) -> bool:
+        return result.status is SendStatus.SEND_OK or not self._options.retry_another_broker_when_not_store_ok
+
+    async def _send_on(
+        self,
+        out: Outgoing,
+        started: float,
+        timeout: float,
+        last: str | None,
+        causes: list[Exception],
+        result: SendResult | None,
+    ) -> SendResult:
+        """The tries that are left, after one to broker `last` if there was one."""
+        route = await self.route(out.message.topic)
+        for _ in range((1 if last is None else 0) + self._options.retries):
             left = timeout - (self._clock.monotonic() - started)
             if left <= 0:
                 break
@@ -100,7 +148,7 @@ class Sender:
                     raise
                 causes.append(error)
                 continue
-            if result.status is SendStatus.SEND_OK or not self._options.retry_another_broker_when_not_store_ok:
+            if self._is_good(result):
                 return result
         return result or self._give_up(out, causes, self._clock.monotonic() - started, timeout)
 
@@ -186,7 +234,7 @@ class Sender:
         command = self._command(out, queue)
         response = await self._instance.remoting.request(address, command, timeout)
         if response.code not in _STATUS:
-            raise refusal(address, command, response)
+            raise refusal(address, command.code, response)
         return _result(out, queue, response)
 
     async def send_oneway(self, out: Outgoing, queue: MessageQueue) -> None:

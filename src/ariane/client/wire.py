@@ -42,7 +42,7 @@ class Wire:
         """Like `ask`, for a request that is made already."""
         response = await self._remoting.request(address, request, timeout)
         if response.code not in expect:
-            raise refusal(address, request, response)
+            raise refusal(address, request.code, response)
         return response
 
     async def tell(

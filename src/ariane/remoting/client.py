@@ -66,6 +66,11 @@ class Client:
         connection.oneway(command)
         await connection.drain()
 
+    def clear_connection(self, address: str) -> Connection | None:
+        """A connection on which a request can leave at once and unseen by hooks; may be asked for in any thread."""
+        connection = self._connections.get(address)
+        return connection if connection is not None and connection.is_clear else None
+
     async def connection(self, address: str) -> Connection:
         """The open connection to an address; ConnectFailed names the address when there is none to be had."""
         connection = self._connections.get(address)

@@ -16,7 +16,7 @@ from ariane.protocol.ids import pack_host
 from ariane.remoting.address import format_address, socket_address
 from ariane.remoting.endpoint import Endpoint, log
 from ariane.remoting.tls import TlsLayer, TlsServer, is_client_hello
-from ariane.remoting.waiters import Waiters
+from ariane.remoting.waiters import Answer, Waiters
 
 JOIN_BELOW: Final = 1 << 16  # up to here one joined write is quicker than a vector of buffers
 MAX_RUNNING: Final = 8192  # requests of one connection that may run at the same time
@@ -164,6 +164,27 @@ class Connection:
         future = self._waiters.add(command.opaque, timeout)
         self.send(command)
         return future
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether a request can be sent at once: open, read by the peer, and with no hook that must see it."""
+        return self.is_open and not self._congested and not self._endpoint.hooks_out
+
+    def next_opaque(self) -> int:
+        """The number of the next request, for who encodes it; may be called in any thread."""
+        return self._endpoint.next_opaque()
+
+    def submit_encoded(self, data: bytes, opaque: int, timeout: float, answer: Answer) -> None:
+        """Send a request that is already in bytes; hooks never see it, so ask `is_clear` first."""
+        if not self.is_open:
+            answer.set_exception(SendFailed(f"the connection to {self.address} is gone: {self._why or 'closed'}"))
+            return
+        self._waiters.put(opaque, timeout, answer)
+        self.send_encoded(data)
+
+    def forget(self, opaque: int) -> None:
+        """Nobody waits for this answer any more."""
+        self._waiters.forget(opaque)
 
     async def request(self, command: Command, timeout: float) -> Command:
         """Send a request and wait for its answer: RequestTimeout or SendFailed when there is none.

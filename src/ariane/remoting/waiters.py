@@ -1,13 +1,23 @@
 """Requests that wait for their answers, each with a deadline."""
 
 import asyncio
-from typing import Final
+from typing import Final, Protocol
 
 from ariane.env import Clock
 from ariane.errors import RequestTimeout, SendFailed
 from ariane.protocol.command import Command
 
 GRAIN: Final = 0.01  # seconds between two looks at the deadlines, at least
+
+
+class Answer(Protocol):
+    """Who waits for an answer: a future of the loop, or something like it in another thread."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: Command, /) -> None: ...
+
+    def set_exception(self, exception: BaseException, /) -> None: ...
 
 
 class Waiters:
@@ -19,7 +29,7 @@ class Waiters:
     def __init__(self, clock: Clock, peer: str) -> None:
         self._clock = clock
         self._peer = peer
-        self._waiting: dict[int, tuple[float, float, asyncio.Future[Command]]] = {}  # deadline, time allowed, answer
+        self._waiting: dict[int, tuple[float, float, Answer]] = {}  # deadline, time allowed, answer
         self._watch: asyncio.Task[None] | None = None
         self._wake_at = 0.0
 
@@ -28,13 +38,16 @@ class Waiters:
 
     def add(self, opaque: int, timeout: float) -> asyncio.Future[Command]:
         """The future of the answer; RequestTimeout when it does not come in time."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Command] = loop.create_future()
-        deadline = self._clock.monotonic() + timeout
-        self._waiting[opaque] = (deadline, timeout, future)
-        if self._watch is None or deadline < self._wake_at:
-            self._arm(loop, deadline)
+        future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        self.put(opaque, timeout, future)
         return future
+
+    def put(self, opaque: int, timeout: float, answer: Answer) -> None:
+        """Like `add`, for somebody who waits already."""
+        deadline = self._clock.monotonic() + timeout
+        self._waiting[opaque] = (deadline, timeout, answer)
+        if self._watch is None or deadline < self._wake_at:
+            self._arm(asyncio.get_running_loop(), deadline)
 
     def answer(self, response: Command) -> None:
         """Hand an answer to whoever waits for it; an answer that came too late is for nobody."""

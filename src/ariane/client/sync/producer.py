@@ -63,7 +63,7 @@ class Producer(Lifecycle):
         Without a queue, selector or hash key the producer picks queues in turn, and tries another broker when one
         fails. A message that must go to a certain queue is tried once: elsewhere it would be out of order.
         """
-        return self._portal.run(
+        return self._portal.begin(
             self._client.send(message, queue=queue, selector=selector, hash_key=hash_key, timeout=timeout)
         )
 
