@@ -138,9 +138,7 @@ def verify_store(root: Root, commitlog: Log = None, slots: Slots = 5_000_000, en
         f"{found.index_entries:,} index entries: {'all is well' if found.ok else f'{found.problem_count:,} problems'}"
     )
     if not found.ok and env.files.exists(layout.abort):
-        out.print(
-            "The store was not stopped cleanly: its next start puts right what was on its way to the queues."
-        )
+        out.print("The store was not stopped cleanly: its next start puts right what was on its way to the queues.")
     raise typer.Exit(0 if found.ok else 1)
 
 
