@@ -1,4 +1,4 @@
-"""The guard: the hot path must not become dearer than the committed baseline by more than a quarter.
+"""The guard: the hot path must not become dearer than the committed baseline by more than a quarter, counted.
 
 `python -m bench.hotpath --baseline` writes a new baseline when a change is worth its cost; say so in its commit.
 """

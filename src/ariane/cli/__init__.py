@@ -32,6 +32,6 @@ def _app(name: str, *command: str) -> None:
         sys.exit(f"{name}: {error.name} is not installed; the commands need: pip install 'ariane[broker]'")
     sys.argv[1:1] = command
     try:
-        app(prog_name=name)
+        app(prog_name="ariane")
     except (ArianeError, OSError) as error:
         sys.exit(f"{name}: {error}")
