@@ -20,6 +20,10 @@ class ConnectFailed(RemotingError):
 class ListenFailed(RemotingError):
     """The address is not free or not ours to listen on; the text names it."""
 
+    def __init__(self, text: str, port: int = 0) -> None:
+        super().__init__(text)
+        self.port = port
+
 
 class SendFailed(RemotingError):
     """The connection broke while the request was on its way: it may or may not have arrived."""

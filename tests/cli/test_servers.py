@@ -57,6 +57,14 @@ def test_a_taken_port_is_named_with_its_option(tmp_path: Path) -> None:
         assert "--broker-port" in ended.stderr
 
 
+def test_a_taken_port_that_is_needed_beside_another_is_named(tmp_path: Path) -> None:
+    _, arguments = _up_arguments(tmp_path)
+    port = int(arguments[-1])
+    with socket.create_server(("127.0.0.1", port - 2)):
+        ended = run("ariane", *arguments)
+    assert f"port {port - 2}, which is needed beside {port}, is taken" in ended.stderr
+
+
 def test_a_second_broker_on_the_same_store_says_who_holds_it(tmp_path: Path) -> None:
     _, arguments = _up_arguments(tmp_path / "store")
     with program(tmp_path, "ariane", *arguments) as up:
@@ -85,6 +93,29 @@ def test_apaches_names_start_both_servers_from_properties_files(tmp_path: Path) 
             assert broker.stop() == 0
         assert namesrv.stop() == 0
     assert not (tmp_path / "store" / "abort").exists()
+
+
+def test_a_server_says_what_happens_to_it(tmp_path: Path) -> None:
+    port, names = free_port(-2, 1), free_port()
+    (tmp_path / "broker.conf").write_text(
+        f"brokerName=a\nbrokerIP1=127.0.0.1\nlistenPort={port}\nnamesrvAddr=127.0.0.1:{names}\n"
+        f"storePathRootDir={tmp_path}/store\nmappedFileSizeCommitLog=1048576\nmaxHashSlotNum=1000\nmaxIndexNum=4000\n"
+    )
+    with program(tmp_path, "ariane", "broker", "-c", "broker.conf") as broker:
+        broker.await_text(f"WARNING ariane.broker: cannot register with the name server 127.0.0.1:{names}")
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            broker.await_text("closing 127.0.0.1")
+        with program(tmp_path, "ariane", "namesrv", "--listen-port", str(names)):
+            broker.await_text(f"registered with the name server 127.0.0.1:{names} again")
+            assert run("ariane", "send", "-n", f"127.0.0.1:{names}", "orders", "paid").returncode == 0
+            assert broker.stop() == 0
+        assert "broker a stopped" in broker.printed()
+    text = (tmp_path / "broker.conf").read_text()
+    (tmp_path / "broker.conf").write_text(text.replace("1048576", "2097152"))
+    with program(tmp_path, "ariane", "broker", "-c", "broker.conf", "--log-level", "warning") as broker:
+        broker.await_text("the configuration says 2097152: the store's is used")
+        assert "INFO" not in broker.printed()
 
 
 def test_a_broker_may_open_as_many_files_as_the_machine_allows(tmp_path: Path) -> None:

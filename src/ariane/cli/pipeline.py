@@ -1,6 +1,8 @@
 """`ariane pipeline`: data pipelines over topics and stores, on Spark."""
 
 import json
+import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +14,15 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ariane.cli.pipeline_errors import PipelineGroup
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ariane.spark.access import Access
     from ariane.spark.pipelines.origin import Origin
 
-app = typer.Typer(help="Data pipelines over topics and stores, on Spark.", no_args_is_help=True)
+app = typer.Typer(cls=PipelineGroup, help="Data pipelines over topics and stores, on Spark.", no_args_is_help=True)
 out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True)
 
@@ -40,7 +44,9 @@ def session(master: str, conf: list[str]) -> "SparkSession":
     except ModuleNotFoundError:
         err.print("Spark is not installed; the pipelines need: pip install 'ariane\\[spark]' and Java 17")
         raise typer.Exit(2) from None
-    builder: Any = SparkSession.builder.appName("ariane pipeline")
+    if not master or master.startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the first Python on the path may not have Ariane
+    builder: Any = SparkSession.builder.appName("ariane pipeline").config("spark.ui.showConsoleProgress", "false")
     if master:
         builder = builder.master(master)
     for name, value in _pairs(conf).items():

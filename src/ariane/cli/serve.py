@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
+from ariane.cli.logs import LogLevel, log_to_stderr
 from ariane.errors import ListenFailed
 
 
@@ -17,8 +18,9 @@ class Service(Protocol):
     async def stop(self) -> None: ...
 
 
-def run(main: Coroutine[Any, Any, None]) -> None:
-    """Run on uvloop where it is installed."""
+def run(main: Coroutine[Any, Any, None], level: LogLevel = LogLevel.WARNING) -> None:
+    """Run on uvloop where it is installed, with the log on the error output."""
+    log_to_stderr(level)
     _runner()(main)
 
 
@@ -37,7 +39,9 @@ async def running(service: Service, port: int, option: str) -> AsyncIterator[Non
         await service.start()
     except ListenFailed as error:
         await service.stop()
-        raise ListenFailed(f"port {port} is taken ({error}); choose another with {option}") from None
+        beside = f", which is needed beside {port}," if error.port not in (0, port) else ""
+        text = f"port {error.port or port}{beside} is taken ({error}); choose another with {option}"
+        raise ListenFailed(text, error.port) from None
     try:
         yield
     finally:

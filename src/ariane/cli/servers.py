@@ -9,6 +9,7 @@ from ariane.broker import Broker, BrokerOptions
 from ariane.cli.first_message import show_first_message
 from ariane.cli.host import reach_warning, this_host
 from ariane.cli.limits import few_files_warning, raise_open_files
+from ariane.cli.logs import LogLevel
 from ariane.cli.messages import DEFAULT_NAMESRV
 from ariane.cli.screen import console, introduce, print_properties, this_command
 from ariane.cli.serve import run, running, until_stopped
@@ -25,6 +26,7 @@ SMALL_FILES: dict[str, Value] = {  # a laptop must not lose gigabytes to files m
 ConfigFile = Annotated[
     Path | None, typer.Option("-c", "--config", help="a RocketMQ properties file", exists=True, dir_okay=False)
 ]
+Level = Annotated[LogLevel, typer.Option("--log-level", help="which events to show on the error output")]
 PrintConfig = Annotated[bool, typer.Option("-p", help="print the configuration and exit")]
 
 
@@ -34,9 +36,10 @@ def up(
     namesrv_port: Annotated[int, typer.Option(help="port of the name server")] = 9876,
     broker_port: Annotated[int, typer.Option(help="port of the broker")] = 10911,
     first_message: Annotated[bool, typer.Option(help="send and consume one message to show that it works")] = True,
+    log_level: Level = LogLevel.WARNING,
 ) -> None:
     """Run a whole cluster in this process: name server and broker, messages in a folder."""
-    run(_up(store.resolve(), host, namesrv_port, broker_port, first_message))
+    run(_up(store.resolve(), host, namesrv_port, broker_port, first_message), log_level)
 
 
 async def _up(store: Path, host: str, namesrv_port: int, broker_port: int, first_message: bool) -> None:
@@ -91,6 +94,7 @@ def namesrv(
     config: ConfigFile = None,
     listen_port: Annotated[int | None, typer.Option(help="port to listen on, 9876 by default")] = None,
     print_config: PrintConfig = False,
+    log_level: Level = LogLevel.INFO,
 ) -> None:
     """Run a name server."""
     options = NamesrvOptions.load(_text(config), file=str(config or ""), host=this_host())
@@ -99,7 +103,7 @@ def namesrv(
     if print_config:
         print_properties(options.printed())
     else:
-        run(_namesrv(options))
+        run(_namesrv(options), log_level)
 
 
 async def _namesrv(options: NamesrvOptions) -> None:
@@ -116,6 +120,7 @@ def broker(
     namesrv: Annotated[str | None, typer.Option("-n", "--namesrv", help="name servers: host:port;host:port")] = None,
     print_config: PrintConfig = False,
     print_important: Annotated[bool, typer.Option("-m", help="print the important part of it and exit")] = False,
+    log_level: Level = LogLevel.INFO,
 ) -> None:
     """Run a broker; without -n the name servers come from the configuration or from NAMESRV_ADDR."""
     options = BrokerOptions.load(_text(config), file=str(config or ""), host=this_host())
@@ -124,7 +129,7 @@ def broker(
     if print_config or print_important:
         print_properties(options.printed(important_only=print_important))
     else:
-        run(_broker(options))
+        run(_broker(options), log_level)
 
 
 async def _broker(options: BrokerOptions) -> None:

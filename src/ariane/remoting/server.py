@@ -71,7 +71,7 @@ class Server:
                 self._accept, host or None, port, backlog=self._endpoint.sockets.backlog, reuse_address=True
             )
         except OSError as error:
-            raise ListenFailed(f"cannot listen on {format_address(host or '*', port)}: {error}") from error
+            raise ListenFailed(f"cannot listen on {format_address(host or '*', port)}: {error}", port) from error
         self._listeners.append(listener)
         self.port = self.port or int(listener.sockets[0].getsockname()[1])
         if self._sweeper is None:
