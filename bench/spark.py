@@ -1,6 +1,7 @@
 """`python -m bench.spark`: topics and stores in Spark, beside what bounds them, in one run.
 
-Rows a second, and CPU seconds for a million rows of Spark's processes together (driver, JVM, Python workers).
+Rows a second, and CPU seconds for a million rows of Spark's processes together (driver, JVM, Python workers); what
+a micro-batch costs, and the driver's memory over a thousand of them. The promises are judged at the end.
 """
 
 import argparse
@@ -13,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +25,17 @@ from ariane.message import MessageQueue
 from ariane.protocol.units import decode_unit
 from bench.brokers import Ariane
 from bench.kafka import Kafka, Tool
-from bench.process import cpu_with_children, descendants, machine, memory
+from bench.process import cpu_with_children, descendants, machine
+from bench.spark_batches import ROWS, Batches, run_batches
+from bench.spark_targets import (
+    KAFKA,
+    LOG_TO_NOOP,
+    NOOP_BOUND,
+    PARQUET_BOUND,
+    TOPIC_TO_NOOP,
+    TOPIC_TO_PARQUET,
+    verdicts,
+)
 from tests.peers.build import CACHE, COPY, run_tool
 
 RESULTS = Path(__file__).parent / "results"
@@ -35,7 +45,7 @@ PULLS = "".join(  # a broker that serves batch readers gives them more than 32 m
     for what, limit in (("Count", 8192), ("Bytes", 2 << 20))
     for where in ("Memory", "Disk")
 )
-WARM = 2  # the JVM compiles what it runs often
+WARM = 1  # the JVM compiles what it runs often
 POM = Path(__file__).parent / "java" / "spark-kafka" / "pom.xml"
 
 
@@ -177,9 +187,9 @@ def run_topic(bench: Bench, name_server: str, folder: Path) -> None:
         reader = reader.option("startingOffsets", "earliest")
         return (reader.schema(schema) if schema else reader).load()
 
-    bench.case("topic, 4 columns, to noop", noop(read(FOUR)))
+    bench.case(TOPIC_TO_NOOP, noop(read(FOUR)))
     bench.case("topic, 17 columns, to noop", noop(read()))
-    bench.case("topic, 17 columns, to Parquet", parquet(read(), folder / "topic"))
+    bench.case(TOPIC_TO_PARQUET, parquet(read(), folder / "topic"))
     bench.case("topic, windowed aggregation", noop(windows(read())))
     bench.case("stream, 4 columns, to noop", streaming(lambda: read(FOUR, True), "noop", folder / "s1"))
     bench.case("stream, 17 columns, to Parquet", streaming(lambda: read(None, True), "parquet", folder / "s2"))
@@ -191,34 +201,24 @@ def run_store(bench: Bench, store: Path, folder: Path) -> None:
         reader = bench.spark.read.format("rocketmq-commitlog").option("topic", "events")
         return (reader.schema(schema) if schema else reader).load(str(store))
 
-    bench.case("commitlog, 4 columns, to noop", noop(read(FOUR)))
+    bench.case(LOG_TO_NOOP, noop(read(FOUR)))
     bench.case("commitlog, 17 columns, to noop", noop(read()))
     bench.case("commitlog, 17 columns, to Parquet", parquet(read(), folder / "log"))
     bench.spark.dataSource.register(TupleSource)
     bench.case("tuples, 4 columns, to noop", noop(bench.spark.read.format("tuples").load(str(store / "commitlog"))))
     table = bench.spark.read.parquet(str(folder / "log"))
-    bench.case("Parquet to noop (the bound)", noop(table))
-    bench.case("Parquet to Parquet (the bound)", parquet(table, folder / "copy"))
+    bench.case(NOOP_BOUND, noop(table))
+    bench.case(PARQUET_BOUND, parquet(table, folder / "copy"))
 
 
-def run_batches(bench: Bench, name_server: str, folder: Path, batches: int) -> dict[str, Any]:
-    """What a micro-batch costs beside its rows, and what the driver's memory does over many."""
+def micro_batches(bench: Bench, name_server: str, folder: Path, wanted: int, limit: float) -> Batches:
+    """Micro-batches of a few rows each."""
     reader = bench.spark.readStream.format("rocketmq").schema(FOUR).option("nameServer", name_server)
     reader = reader.option("topic", "events").option("startingOffsets", "earliest")
-    rows = reader.option("maxOffsetsPerTrigger", max(1, bench.count // batches)).load()
-    writer = rows.writeStream.format("noop").option("checkpointLocation", str(folder / "many"))
-    started = writer.trigger(availableNow=True).start()
-    sizes: list[int] = []
-    while not started.awaitTermination(2):
-        sizes.append(round(max(memory(pid).private for pid in _python_workers())))
-    times = [p.durationMs["triggerExecution"] for p in started.recentProgress if p.numInputRows]
-    found = {"batches": len(times), "median_ms": median(times), "largest_python_mib": sizes}
-    print(f"micro-batches: {found['median_ms']:.0f} ms each, largest Python worker {sizes} MiB")
+    found = run_batches(reader.option("maxOffsetsPerTrigger", ROWS).load(), folder, wanted, limit)
+    growth = "" if found.growth is None else f", the driver grew by {found.growth:.1f} MiB"
+    print(f"{found.batches} micro-batches of {ROWS} rows: {found.overhead_ms:.0f} ms each{growth}", flush=True)
     return found
-
-
-def _python_workers() -> list[int]:
-    return [pid for pid in descendants(os.getpid())[1:] if Path(f"/proc/{pid}/comm").read_text().startswith("python")]
 
 
 def spark_kafka_jars() -> str:
@@ -242,7 +242,7 @@ def run_kafka(bench: Bench, folder: Path) -> None:
         kafka.run(Tool("fill", [*send, "--command-property", "acks=1"], r"(?P<messages>\d+) records sent.*99\.9th"))
         reader = bench.spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.address)
         rows = reader.option("subscribe", "bench").load()
-        bench.case("Kafka's source to noop", noop(rows))
+        bench.case(KAFKA, noop(rows))
         bench.case("Kafka's source to Parquet", parquet(rows, folder / "from-kafka"))
     finally:
         kafka.stop()
@@ -264,33 +264,68 @@ def session(folder: Path, kafka: bool) -> SparkSession:
     return spark
 
 
-def main() -> None:
+def summary(bench: Bench, batches: Batches | None) -> list[dict[str, Any]]:
+    """Print all rows beside their bound, and which promises hold; the promises as data."""
+    rates = {row.case: row.rate for row in bench.results}
+    cpu = {row.case: row.cpu_per_million for row in bench.results}
+    print(f"\n{'case':34} {'rows/s':>12} {'CPU s/M rows':>14} {'of the bound':>14}")
+    for row in bench.results:
+        bound = rates.get(PARQUET_BOUND if "Parquet" in row.case.split(" to ", 1)[-1] else NOOP_BOUND)
+        ratio = f"{row.rate / bound:.2f}" if bound else "-"
+        print(f"{row.case:34} {row.rate:12,.0f} {row.cpu_per_million:14.2f} {ratio:>14}")
+    overhead, growth = (None, None) if batches is None else (batches.overhead_ms, batches.growth)
+    judged = verdicts(rates, cpu, overhead, growth)
+    print("\n" + "\n".join(str(verdict) for verdict in judged))
+    return [{**asdict(verdict), "met": verdict.met} for verdict in judged]
+
+
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--messages", type=int, default=400_000)
+    parser.add_argument("--messages", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--batches", type=int, default=20, help="micro-batches of the overhead case; 1000 shows memory")
-    parser.add_argument("--kafka", action="store_true", help="measure Spark's Kafka source beside")
+    parser.add_argument("--batches", type=int, default=1000, help="micro-batches of the overhead and memory case")
+    parser.add_argument("--batch-seconds", type=float, default=240, help="no longer than this for them")
+    parser.add_argument("--memory", action="store_true", help="only the micro-batches")
+    parser.add_argument("--no-kafka", action="store_true", help="leave Spark's Kafka source out")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="ariane-bench-"))
+    return parser.parse_args()
+
+
+def measure(options: argparse.Namespace, folder: Path) -> tuple[Bench, Batches]:
+    kafka = not options.no_kafka and not options.memory
+    broker = Ariane(folder / "broker", "ASYNC_FLUSH", more=PULLS)
     try:
-        broker = Ariane(folder / "broker", "ASYNC_FLUSH", more=PULLS)
-        try:
-            fill(broker.namesrv, options.messages)
-            bench = Bench(session(folder, options.kafka), options.messages, options.rounds, broker.pid)
+        fill(broker.namesrv, options.messages)
+        bench = Bench(session(folder, kafka), options.messages, options.rounds, broker.pid)
+        if not options.memory:
             run_store(bench, folder / "broker" / "store", folder)
             run_topic(bench, broker.namesrv, folder)
-            overhead = run_batches(bench, broker.namesrv, folder, options.batches)
-        finally:
-            broker.stop()
-        if options.kafka:
+        if kafka:
             run_kafka(bench, folder)
+        batches = micro_batches(bench, broker.namesrv, folder, options.batches, options.batch_seconds)
         bench.spark.stop()
     finally:
+        broker.stop()
+    return bench, batches
+
+
+def main() -> None:
+    options = arguments()
+    folder = Path(tempfile.mkdtemp(prefix="ariane-bench-"))
+    try:
+        bench, batches = measure(options, folder)
+    finally:
         shutil.rmtree(folder, ignore_errors=True)
+    found = {
+        "messages": options.messages,
+        "rows": [asdict(row) for row in bench.results],
+        "batches": {**asdict(batches), "growth": batches.growth},
+        "promises": summary(bench, batches),
+    }
     options.results.mkdir(parents=True, exist_ok=True)
-    found = {"messages": options.messages, "rows": [asdict(row) for row in bench.results], "overhead": overhead}
-    (options.results / "spark.json").write_text(json.dumps(found, indent=1))
+    name = "spark-memory.json" if options.memory else "spark.json"
+    (options.results / name).write_text(json.dumps(found, indent=1))
+    print(f"\nwritten to {options.results / name}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from tests.peers import unique
 
 T = TypeVar("T")
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 LARGE_PULLS = {
     f"maxTransfer{what}OnMessageIn{where}": limit
     for what, limit in (("Count", 4096), ("Bytes", 1 << 20))
@@ -55,8 +55,8 @@ class Target:
             broker = producer.queues(topic)[0].broker_name
             for index, queue_id in enumerate(queue_ids):
                 part = list(messages[index :: len(queue_ids)])
-                for at in range(0, len(part), 500):
-                    producer.send_batch(part[at : at + 500], queue=MessageQueue(topic, broker, queue_id))
+                for at in range(0, len(part), 2000):
+                    producer.send_batch(part[at : at + 2000], queue=MessageQueue(topic, broker, queue_id))
 
     def received(self, topic: str) -> list[ReceivedMessage]:
         """Everything in a topic, queue by queue."""

@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 
 from ariane.cli.pipeline import LATE, app
 from ariane.client.sync import Admin, Producer
+from ariane.errors import ArianeError
 from ariane.message import Message, MessageQueue
 from ariane.spark.pipelines.analyse import Questions, analyse
 from ariane.spark.pipelines.archive import archived_offsets, read_archive
@@ -88,6 +89,24 @@ def test_a_store_is_archived_and_a_file_is_only_called_so_when_it_is(
     assert [words[-1] for words in lines] == ["archived", "not archived, 0 bytes missing"]  # the second is written to
     ids = Counter(row.physicalOffset for row in read_archive(spark, str(path)).select("physicalOffset").collect())
     assert ids == Counter(message["commitLogOffset"] for message in clean_store.messages)
+
+
+def test_a_delta_table_without_delta_and_a_wrong_option_are_errors_in_a_line(
+    spark: Any, ours: Target, tmp_path: Path
+) -> None:
+    topic = ours.topic(queues=1)
+    arguments = ["archive", tmp_path / "archive", "-n", ours.namesrv, "-t", topic]
+    wrong = {
+        "needs Delta's jar, and this Spark": [*arguments, "--delta"],
+        "rocketmq has no option pullbatch;": [*arguments, "--option", "pullBatch=3"],
+        "no name server answered": ["analyse", "-n", "127.0.0.1:1", "-t", topic],
+        "no route to topic NoSuchTopic": ["analyse", "-n", ours.namesrv, "-t", "NoSuchTopic"],
+    }
+    for said, command in wrong.items():
+        error = run(*command, code=1).exception
+        assert isinstance(error, ArianeError)
+        assert said in str(error)
+        assert "\n" not in str(error)
 
 
 def test_a_replay_repeats_messages_in_order_with_their_properties(spark: Any, ours: Target, tmp_path: Path) -> None:

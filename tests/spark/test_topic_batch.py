@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
+from ariane.client.sync import Producer
 from ariane.errors import ConfigError
 from ariane.message import Message
 from ariane.spark.topic_options import TopicOptions
+from tests.peers import unique
 from tests.spark.clusters import Target, numbered
 
 FOUR = "queueId int, queueOffset bigint, keys string, body string"
@@ -52,14 +54,14 @@ def test_offsets_and_times_bound_what_is_read(spark: Any, target: Target) -> Non
     assert read(spark, target, topic, endingTimestamp=first - 1).count() == 0
 
 
-def test_the_broker_filters_by_tags_and_by_sql(spark: Any, ours: Target) -> None:
-    topic = ours.topic()
-    ours.send(topic, numbered(topic, 300))
-    assert numbers(read(spark, ours, topic, subExpression="Tag1 || Tag2")) == [i for i in range(300) if i % 3]
-    some = read(spark, ours, topic, subExpression="n > 100 AND TAGS = 'Tag0'", subExpressionType="SQL92")
+def test_the_broker_filters_by_tags_and_by_sql(spark: Any, target: Target) -> None:
+    topic = target.topic()
+    target.send(topic, numbered(topic, 300))
+    assert numbers(read(spark, target, topic, subExpression="Tag1 || Tag2")) == [i for i in range(300) if i % 3]
+    some = read(spark, target, topic, subExpression="n > 100 AND TAGS = 'Tag0'", subExpressionType="SQL92")
     assert numbers(some) == [i for i in range(101, 300) if i % 3 == 0]
-    with pytest.raises(Exception, match="SUBSCRIPTION_PARSE_FAILED"):
-        read(spark, ours, topic, subExpression="n >", subExpressionType="SQL92").collect()
+    with pytest.raises(Exception, match="option subExpression='n >'"):
+        read(spark, target, topic, subExpression="n >", subExpressionType="SQL92").collect()
 
 
 def test_tags_whose_hashes_are_equal_are_told_apart(spark: Any, apache: Target) -> None:
@@ -74,6 +76,31 @@ def test_small_pulls_are_put_together_and_more_partitions_split_queues(spark: An
     frame = read(spark, target, topic, pullBatchSize=7, minPartitions=3)
     assert frame.rdd.getNumPartitions() == 3
     assert numbers(frame) == list(range(2000))
+
+
+def test_a_schema_is_the_projection_and_chooses_types(spark: Any, target: Target) -> None:
+    topic = target.topic(queues=1)
+    target.send(topic, [Message(topic, b"x" * 20, tags="T", properties={"n": "1", "m": "a=b"})], (0,))
+    frame = read(spark, target, topic, "properties map<string,string>, storeTimestamp bigint, body string")
+    (row,) = frame.collect()
+    assert frame.columns == ["properties", "storeTimestamp", "body"]
+    assert {"n": "1", "m": "a=b", "TAGS": "T"}.items() <= row.properties.items()
+    assert (row.storeTimestamp, row.body) == (target.received(topic)[0].store_time, "x" * 20)
+    (raw,) = read(spark, target, topic, "properties string").collect()
+    assert "n\x011\x02" in raw.properties + "\x02"
+    with pytest.raises(Exception, match="column 'nothing': there is none"):
+        read(spark, target, topic, "nothing string").collect()
+    with pytest.raises(Exception, match="column 'queueId': cannot be"):
+        read(spark, target, topic, "queueId string").collect()
+
+
+def test_bodies_that_were_compressed_by_their_sender_are_opened(spark: Any, target: Target) -> None:
+    topic, body = target.topic(queues=1), b"a long story, " * 2000
+    with Producer(unique("producer"), name_servers=target.namesrv, compress_over=1000) as producer:
+        producer.send(Message(topic, body))
+    (row,) = read(spark, target, topic, "body binary, sysFlag int, storeSize int").collect()
+    assert (bytes(row.body), row.sysFlag & 1) == (body, 1)
+    assert row.storeSize < 2000
 
 
 def test_topics_by_list_and_by_pattern(spark: Any, ours: Target) -> None:

@@ -82,7 +82,7 @@ class BlockingConnection:
         self.send(code, header, body, timeout)
         response = self.receive(timeout)
         if response.command.code != 0:
-            raise refusal(self.address, response.request, response.command)
+            raise refusal(self.address, response.request.code, response.command)
         return response
 
     def close(self) -> None:

@@ -140,7 +140,7 @@ class SlicePuller:
     def _receive(self, connection: BlockingConnection) -> None:
         response = connection.receive(self.options.pull_timeout)
         if response.command.code not in _ANSWERS:
-            refused = refusal(connection.address, response.request, response.command)
+            refused = refusal(connection.address, response.request.code, response.command)
             raise RemotingError(str(refused)) if response.command.code in _PASSING else refused
         for span in self._spans:
             if span.number == response.command.opaque:

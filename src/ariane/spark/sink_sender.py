@@ -230,7 +230,7 @@ class _Line:
         self.waiting = deque(item for item in self.waiting if item[1] is not request)
         if response.command.code not in STORED:
             self._refused = request
-            raise refusal(self._connection.address, response.request, response.command)
+            raise refusal(self._connection.address, response.request.code, response.command)
         return request, SendMessageResponse.parse(response.command.fields)
 
     def failed(self, error: ArianeError) -> list[Request]:

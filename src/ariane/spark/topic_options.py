@@ -1,5 +1,6 @@
 """The options of the topic source, under the names that users of rocketmq-spark and of Kafka's source know."""
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from ariane.spark import offsets
 from ariane.spark.access import ACCESS_OPTIONS, Access
 from ariane.spark.offsets import EARLIEST, LATEST, Offsets
 from ariane.spark.options import Given
+
+log = logging.getLogger("ariane.spark")
 
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # a group that every broker has
 
@@ -141,8 +144,22 @@ def _point(given: Given, name: str, default: int) -> Point:
 def _expression(given: Given) -> Expression:
     text = given.text("subExpression") or "*"
     if given.one_of("subExpressionType", "TAG", ("TAG", "SQL92")) == "SQL92":
+        _check_sql(text)
         return Sql(text)
     return text
+
+
+def _check_sql(text: str) -> None:
+    """ConfigError if it is no condition: a pull with one that it cannot parse gets everything from Apache's broker."""
+    try:
+        from ariane.broker.filter import FilterSyntaxError
+        from ariane.broker.filter.expression import parse
+
+        parse(text)
+    except FilterSyntaxError as error:
+        raise ConfigError(f"option subExpression={text!r}: {error}") from None
+    except (ModuleNotFoundError, OSError) as error:  # shipped without the parser or its grammar
+        log.warning("option subExpression=%r cannot be checked here, brokers will: %s", text, error)
 
 
 def tags_of(expression: Expression) -> frozenset[str]:

@@ -7,13 +7,15 @@ that is run again after a crash first removes what it had moved before: so the t
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ariane.errors import ConfigError
 from ariane.spark.pipelines.compaction import CHECKPOINT, batch_of, last_batch, recover
 from ariane.spark.pipelines.folders import NOTES, Folder
 from ariane.spark.pipelines.origin import Origin, Topics, stream
@@ -37,13 +39,26 @@ class Archive:
         return {"maxBytesPerTrigger": self.bytes_per_trigger}
 
 
-def has_delta() -> bool:
-    """Whether the Python package of Delta is installed."""
-    return find_spec("delta") is not None
+def require_delta(spark: SparkSession) -> None:
+    """ConfigError, which tells what to do, when this Spark does not know Delta tables."""
+    try:
+        spark.read.format("delta").load("/")
+    except (PySparkException, Py4JJavaError) as error:
+        if "DATA_SOURCE_NOT_FOUND" not in str(error):  # any other is Delta's own about this path
+            return
+        version = ".".join(spark.version.split(".")[:2])
+        raise ConfigError(
+            f"a Delta table needs Delta's jar, and this Spark {spark.version} has none: give it "
+            f"spark.jars.packages=io.delta:delta-spark_{version}_2.13:VERSION and "
+            "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension, "
+            "if Delta is released for it; Parquet needs nothing"
+        ) from None
 
 
 def start_archive(spark: SparkSession, origin: Origin, archive: Archive, *, continuous: bool = False) -> StreamingQuery:
     """Start archiving: to the present, or on and on. It goes on from where an earlier run ended, however that ended."""
+    if archive.form == "delta":
+        require_delta(spark)
     folder = Folder(spark, archive.path)
     recover(folder)
     rows = stream(spark, origin, **archive.limits(origin)).withColumn("hour", F.date_format("storeTimestamp", HOUR))
