@@ -16,6 +16,7 @@ from ariane.version import is_compiled
 from bench.hotpath import Measured, regressions
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(1200)  # counting each instruction takes a minute, and longer on a busy machine
 
 
 def measured_with(sources: Path) -> Measured:
