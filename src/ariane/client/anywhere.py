@@ -1,18 +1,18 @@
 """Coroutines that may begin in the thread of whoever calls them.
 
-A thread that hands a whole coroutine to the loop pays for a task and two changes of threads. One that runs it by itself
-up to the bytes of the request pays for the answer only. So a method marked `anywhere` does what any thread may do, then
-awaits a `Question`; before it does what only the loop's thread may, it awaits `Home`.
+A thread that hands a whole coroutine to the loop pays for a task and two changes of threads, which cost more than all
+else in a request. So a method marked `anywhere` does what any thread may do, then awaits a `Question`, which can be
+asked there too; before it does what only the loop's thread may, it awaits `Home`.
 """
 
 import asyncio
-import threading
 from collections.abc import Generator
 from typing import Any, TypeVar
 
 from ariane.errors import RequestTimeout
 from ariane.protocol.command import Command
 from ariane.remoting import Connection
+from ariane.remoting.line import Line
 
 F = TypeVar("F")
 
@@ -38,15 +38,23 @@ class Home:
 class Question:
     """A request in bytes; awaiting it sends it and gives the answer.
 
-    In the loop a future waits for the answer, in another thread a bare lock, which is the cheapest thing to wait on.
+    In the loop a future waits for the answer. Another thread asks on a line of its own, if that is free.
     """
 
-    __slots__ = ("_connection", "_data", "_error", "_home", "_opaque", "_response", "_started", "_timeout", "gate")
+    __slots__ = ("_connection", "_data", "_home", "_line", "_opaque", "_started", "_timeout")
 
     def __init__(
-        self, connection: Connection, home: Home, data: bytes, opaque: int, started: float, timeout: float
+        self,
+        connection: Connection,
+        line: Line | None,
+        home: Home,
+        data: bytes,
+        opaque: int,
+        started: float,
+        timeout: float,
     ) -> None:
         self._connection = connection
+        self._line = line
         self._home = home
         self._data = data
         self._opaque = opaque
@@ -59,14 +67,11 @@ class Question:
         return self._connection.address
 
     def __await__(self) -> Generator[Any, None, Command]:
-        if asyncio._get_running_loop() is self._home.loop:
-            return (yield from self._ask_here())
-        self.gate = threading.Lock()
-        self.gate.acquire()
-        self._response: Command | None = None
-        self._error: BaseException | None = None
-        yield self
-        return self._outcome()
+        if asyncio._get_running_loop() is not self._home.loop:
+            if self._line is not None and self._line.take():
+                return self._line.ask(self._data, self._opaque, self._timeout)
+            yield self._home
+        return (yield from self._ask_here())
 
     def _ask_here(self) -> Generator[Any, None, Command]:
         future: asyncio.Future[Command] = self._home.loop.create_future()
@@ -74,40 +79,9 @@ class Question:
         try:
             return (yield from future)
         except RequestTimeout:
-            self._close_if_silent()
+            if self._connection.last_read < self._started:  # nothing at all came: the peer is gone without a word
+                self._connection.close(f"silent for {self._timeout:g} s")
             raise
         except asyncio.CancelledError:
             self._connection.forget(self._opaque)
             raise
-
-    def post(self) -> None:
-        """Send it, in the loop's thread, for a thread that waits at the gate."""
-        self._connection.submit_encoded(self._data, self._opaque, self._timeout, self)
-
-    def forget(self) -> None:
-        """The thread does not wait any more; called in the loop's thread."""
-        self._connection.forget(self._opaque)
-
-    def done(self) -> bool:
-        return self._response is not None or self._error is not None
-
-    def set_result(self, result: Command, /) -> None:
-        self._response = result
-        self.gate.release()
-
-    def set_exception(self, exception: BaseException, /) -> None:
-        if isinstance(exception, RequestTimeout):
-            self._close_if_silent()
-        self._error = exception
-        self.gate.release()
-
-    def _close_if_silent(self) -> None:
-        """Nothing at all came back: the peer is gone without a word."""
-        if self._connection.last_read < self._started:
-            self._connection.close(f"silent for {self._timeout:g} s")
-
-    def _outcome(self) -> Command:
-        if self._response is not None:
-            return self._response
-        assert self._error is not None
-        raise self._error

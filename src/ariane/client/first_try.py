@@ -15,6 +15,7 @@ from ariane.client.outgoing import Outgoing, checked_properties, fixed_fields
 from ariane.client.queue_choice import QueueChooser
 from ariane.message import UNIQUE_KEY, MessageQueue
 from ariane.protocol.codes import VERSION_4_9_7, RequestCode
+from ariane.remoting.line import Line
 
 _HEAD: Final = Struct(">iI")  # length of what follows, length of the header
 _MAX_HEADS: Final = 10_000
@@ -42,6 +43,9 @@ class FirstTries:
         self._chooser = chooser
         self._fixed = fixed_fields(group, options)
         self._heads: dict[tuple[str, str, int], str] = {}
+        self._lines: dict[str, Line] = {}
+        self._with_lines = options.tls is None
+        self._connect_timeout = options.connect_timeout
         self.home = Home()
         self.possible = not options.binary_headers and not chooser.takes_notes
         """Cleared when something must see each try."""
@@ -61,7 +65,23 @@ class FirstTries:
             return None
         opaque = connection.next_opaque()
         data = self._encode(out, queue, opaque)
-        return FirstTry(queue, Question(connection, self.home, data, opaque, started, timeout))
+        return FirstTry(
+            queue, Question(connection, self._line(connection.address), self.home, data, opaque, started, timeout)
+        )
+
+    def _line(self, address: str) -> Line | None:
+        if not self._with_lines:
+            return None
+        line = self._lines.get(address)
+        if line is None:
+            line = self._lines.setdefault(address, Line(address, self._clock, self._connect_timeout))
+        return line
+
+    def close(self) -> None:
+        """Make no more of them."""
+        self.possible = self._with_lines = False
+        for line in list(self._lines.values()):
+            line.close()
 
     def _encode(self, out: Outgoing, queue: MessageQueue, opaque: int) -> bytes:
         key = (queue.topic, queue.broker_name, queue.queue_id)

@@ -9,7 +9,6 @@ from concurrent.futures import Future
 from contextvars import Context, copy_context
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ariane.client.anywhere import Question
 from ariane.client.queue_choice import CALLER
 from ariane.errors import ForkedClient
 
@@ -36,7 +35,8 @@ class Portal:
         self._process = os.getpid()
         self._loop = _new_loop()
         self._local = threading.local()
-        self._questions: deque[Question] = deque()
+        self._turn = threading.Lock()
+        self._calls: deque[_Call[Any]] = deque()
         self._woken = False
         self._thread = threading.Thread(target=self._serve, name="ariane-client", daemon=True)
         self._thread.start()
@@ -67,8 +67,11 @@ class Portal:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end; an interrupted wait cancels it."""
         self._check(work)
-        call = _Call(work)
-        self._loop.call_soon_threadsafe(self._spawn, call, context=self._context())
+        call = _Call(work, self._context())
+        self._calls.append(call)
+        if not self._woken:  # one wake-up for all that come before the loop looks
+            self._woken = True
+            self._loop.call_soon_threadsafe(self._spawn)
         try:
             call.gate.acquire()
         except BaseException:  # Ctrl-C, or a test's time limit
@@ -76,40 +79,30 @@ class Portal:
             raise
         return call.outcome()
 
+    def _spawn(self) -> None:
+        self._woken = False  # before looking, so that whoever comes now wakes the loop again
+        calls = self._calls
+        while calls:
+            call = calls.popleft()
+            call.task = self._loop.create_task(call.work, context=call.context)
+            call.task.add_done_callback(call.finish)
+
     def begin(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine that may begin here, in the caller's thread; what only the loop may do is done there."""
-        self._check(work)
+        """Run a coroutine in the caller's thread as far as that may be, and the rest of it in the loop.
+
+        One thread at a time: several would only wait for each other, so that the loop does better for all of them.
+        """
+        if not self._turn.acquire(blocking=False):
+            return self.run(work)
         try:
-            while True:
-                step = work.send(None)
-                if not isinstance(step, Question):
-                    return self.run(work)
-                self._ask(step)
+            self._check(work)
+            work.send(None)
         except StopIteration as end:
             result: T = end.value
             return result
-
-    def _ask(self, question: Question) -> None:
-        """Let the loop send a question, and wait for its answer. All that are asked at a time leave together."""
-        self._questions.append(question)
-        if not self._woken:
-            self._woken = True
-            self._loop.call_soon_threadsafe(self._post)
-        try:
-            question.gate.acquire()
-        except BaseException:
-            self._loop.call_soon_threadsafe(question.forget)
-            raise
-
-    def _post(self) -> None:
-        self._woken = False  # before looking, so that whoever comes now wakes the loop again
-        questions = self._questions
-        while questions:
-            questions.popleft().post()
-
-    def _spawn(self, call: "_Call[Any]") -> None:
-        call.task = self._loop.create_task(call.work)
-        call.task.add_done_callback(call.finish)
+        finally:
+            self._turn.release()
+        return self.run(work)
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Begin a coroutine and return at once."""
@@ -186,9 +179,10 @@ class Portal:
 class _Call(Generic[T]):
     """A coroutine that a thread waits for. A bare lock is the cheapest thing to wait on."""
 
-    __slots__ = ("gate", "task", "work")
+    __slots__ = ("context", "gate", "task", "work")
 
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+    def __init__(self, work: Coroutine[Any, Any, T], context: Context) -> None:
+        self.context = context
         self.gate = threading.Lock()
         self.gate.acquire()
         self.task: asyncio.Task[T] | None = None

@@ -242,6 +242,7 @@ class Producer(Lifecycle):
     async def _shut(self, instance: Instance) -> None:
         if self._sending:
             await asyncio.wait(list(self._sending), timeout=self._options.send_timeout)
+        self._sender.close()
         if self._tracer is not None:
             await self._tracer.close()
         instance.producers.pop(self._group, None)

@@ -35,7 +35,7 @@ class Turns:
         if turn is None:
             turn = self._random.randrange(1 << 20)
             if len(self._turns) >= MAX_CALLERS:
-                self._turns.pop(min(self._turns, key=self._turns.__getitem__), None)  # threads come and go; a new start costs nothing
+                self._turns.clear()  # threads come and go; a new start costs nothing
         self._turns[key] = turn + 1
         return turn
 

@@ -94,6 +94,10 @@ class Sender:
         self.vetoes = vetoes
         self._first.possible = self._first.possible and not hooks and not vetoes
 
+    def close(self) -> None:
+        """Give back what only this producer used."""
+        self._first.close()
+
     async def send_quickly(self, out: Outgoing, timeout: float) -> SendResult:
         """Like `send_anywhere`, and may begin in any thread: the first try is made there when all it needs is known."""
         started = self._clock.monotonic()
