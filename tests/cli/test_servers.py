@@ -40,6 +40,7 @@ def test_up_after_kill_keeps_every_message(tmp_path: Path) -> None:
     assert (tmp_path / "store" / "abort").exists()
     with program(tmp_path, "ariane", *arguments, "--no-first-message") as up:
         up.await_text("Ctrl-C stops it")
+        assert "the store was not stopped cleanly" in up.printed()
         assert "paid" in run("ariane", "tail", "-n", namesrv, "orders", "--count", "1").stdout
 
 

@@ -41,7 +41,7 @@ from ariane.remoting import (
     format_address,
 )
 from ariane.remoting.tls_properties import tls_properties
-from ariane.store import MessageStore, PutResult
+from ariane.store import MessageStore, PutResult, RecoveryReport
 
 log = logging.getLogger("ariane.broker")
 
@@ -115,7 +115,7 @@ class Broker:
     async def start(self) -> None:
         """Open the store, listen, register. ListenFailed and StoreLocked say what stands in the way."""
         try:
-            await asyncio.to_thread(self.store.open)
+            _tell(await asyncio.to_thread(self.store.open))
             self.persistence.load()
             self._loaded = True
             self.store.start(asyncio.get_running_loop())
@@ -276,6 +276,17 @@ class Broker:
             return self.topics.is_system(topic)  # the op topic of transactions is in no table, as in Apache's broker
         queues = max(config.read_queue_nums, config.write_queue_nums)
         return queue_id < queues or self.store.max_offset(topic, queue_id) > 0
+
+
+def _tell(found: RecoveryReport) -> None:
+    """Say what the store was like; a cut was said when it was made."""
+    if found.clean:
+        log.info("the log goes from %d to %d, in %d queues", found.log_min, found.log_max, found.queues)
+    else:
+        text = "the store was not stopped cleanly: it took %.1f s to bring %d messages into queues and index again"
+        log.warning(
+            text + "; the log goes from %d to %d", found.seconds, found.dispatched, found.log_min, found.log_max
+        )
 
 
 async def _packed(host: str, port: int) -> bytes:
