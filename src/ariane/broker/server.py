@@ -281,7 +281,7 @@ class Broker:
 def _tell(found: RecoveryReport) -> None:
     """Say what the store was like; a cut was said when it was made."""
     if found.clean:
-        log.info("the log goes from %d to %d, in %d queues", found.log_min, found.log_max, found.queues)
+        log.info("the log goes from %d to %d, in %d queues", max(found.log_min, 0), found.log_max, found.queues)
     else:
         text = "the store was not stopped cleanly: it took %.1f s to bring %d messages into queues and index again"
         log.warning(
