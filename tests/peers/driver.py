@@ -190,8 +190,9 @@ class Driver:
     def _read(self, stdout: IO[bytes]) -> None:
         with stdout:
             for line in stdout:
-                self._take(json.loads(line))
-        for answer in self._waiting.values():
+                if line.endswith(b"\n"):  # else its writer was killed in the middle of it
+                    self._take(json.loads(line))
+        for answer in [waiting for waiting in list(self._waiting.values()) if not waiting.done()]:
             answer.set_exception(ConnectionError(f"the driver JVM ended; see {self.home / 'driver.console'}"))
 
     def _take(self, line: dict[str, Any]) -> None:
