@@ -4,6 +4,7 @@ import os
 import sys
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from ariane import Message
 from ariane.client.sync import Producer
@@ -18,6 +19,6 @@ with Producer("shop", name_servers=name_server) as shop:
 spark = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 2).getOrCreate()
 orders = spark.readStream.format("rocketmq").option("nameServer", name_server).option("topic", "orders")
 orders = orders.option("startingOffsets", "earliest").load().withWatermark("bornTimestamp", "1 minute")
-counts = orders.groupBy("tags").count()
+counts = orders.groupBy(F.window("bornTimestamp", "1 minute"), "tags").count()
 query = counts.writeStream.outputMode("complete").format("console").trigger(availableNow=True).start()
 query.awaitTermination()

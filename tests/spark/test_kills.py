@@ -48,10 +48,14 @@ class Job:
             threading.Event().wait(0.01)  # the broker is in this process, and has work to do
 
     def kill_an_executor(self) -> None:
-        """The process of the executor, with its Python workers; the cluster starts another."""
-        executors = [pid for pid in descendants(self._process.pid) if _runs(pid, b"CoarseGrainedExecutorBackend")]
-        assert len(executors) == 1
-        os.kill(executors[0], signal.SIGKILL)
+        """The process of the executor, when it has tasks with Python workers; the cluster starts another."""
+        while not (busy := [pid for pid in self._executors() if len(descendants(pid)) > 1]):
+            assert self._process.poll() is None, "the job ended before an executor was killed"
+            threading.Event().wait(0.01)
+        os.kill(busy[0], signal.SIGKILL)
+
+    def _executors(self) -> list[int]:
+        return [pid for pid in descendants(self._process.pid) if _runs(pid, b"CoarseGrainedExecutorBackend")]
 
     def finish(self) -> None:
         assert self._process.wait(LIMIT) == 0

@@ -9,10 +9,10 @@ from ariane.spark.pulling import QueueSlice, lost
 from ariane.spark.topic_options import Point, TopicOptions
 
 
-def queues_of(cluster: Cluster, options: TopicOptions) -> list[MessageQueue]:
-    """The queues to read, as the name servers know them now."""
+def queues_of(cluster: Cluster, options: TopicOptions, *, required: bool = True) -> list[MessageQueue]:
+    """The queues to read, as the name servers know them now. A topic that is named must be there, if `required`."""
     if options.pattern is None:
-        return cluster.queues(options.topics)
+        return cluster.queues(options.topics, required=required)
     return cluster.queues([topic for topic in cluster.topics() if options.wants(topic)], required=False)
 
 

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from ariane.errors import ArianeError
+from ariane.errors import ArianeError, NameServersUnreachable, RemotingError
 from ariane.message import MessageQueue
 from ariane.spark.cluster import Cluster
 from ariane.spark.offsets import Offsets, from_json, limited, to_json
@@ -94,10 +94,19 @@ class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _known_queues(self) -> list[MessageQueue]:
         now = self.cluster.monotonic()
         if not self._queues or now - self._asked_at >= self.options.route_refresh:
-            found = queues_of(self.cluster, self.options)
-            self._queues = sorted(set(self._queues) | set(found))  # a broker that is down for a while keeps its queues
+            self._queues = sorted({*self._queues, *self._found_queues()})  # one that is away for a while stays known
             self._asked_at = now
         return self._queues
+
+    def _found_queues(self) -> list[MessageQueue]:
+        """At first there must be queues; later brokers and name servers may go and come back while the stream waits."""
+        if not self._queues:
+            return queues_of(self.cluster, self.options)
+        try:
+            return queues_of(self.cluster, self.options, required=False)
+        except (RemotingError, NameServersUnreachable) as error:
+            log.warning("no look for new queues now: %s", error)
+            return []
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return to_json(self._latest) or None
