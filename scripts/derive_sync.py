@@ -37,6 +37,7 @@ RENAMED = {
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",
 }
+HIDDEN = {"needs_threads"}  # what clients tell each other
 SPECIAL = {
     "__aiter__": """
         iterator = self._client.__aiter__()
@@ -113,7 +114,8 @@ class Deriver:
 
     @staticmethod
     def is_public(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-        return not method.name.startswith("_") or method.name in RENAMED or method.name == "__repr__"
+        name = method.name
+        return name not in HIDDEN and (not name.startswith("_") or name in RENAMED or name == "__repr__")
 
     def constructor(self, method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
         self.note_names(method.args)

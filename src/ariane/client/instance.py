@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
@@ -186,12 +186,25 @@ class Instance:
         await self.remoting.close()
 
 
+class Leaver(Protocol):
+    """A client that is to be closed before the interpreter ends."""
+
+    @property
+    def needs_threads(self) -> bool:
+        """Whether it works in a pool of threads, which the interpreter ends first."""
+        ...
+
+    async def close(self) -> None: ...
+
+
 class Instances:
     """The instances of one event loop. Clients with equal options share one, unless their groups would collide."""
 
     _of_loop: ClassVar["WeakKeyDictionary[asyncio.AbstractEventLoop, Instances]"] = WeakKeyDictionary()
 
     def __init__(self) -> None:
+        self.clients: set[Leaver] = set()
+        """The clients that run here."""
         self._instances: list[Instance] = []
         self._making = asyncio.Lock()
         self._made = 0

@@ -66,6 +66,7 @@ class Lifecycle:
             await instances.release(instance)
             raise
         self._state = State.RUNNING
+        instances.clients.add(self)
         return self
 
     async def close(self) -> None:
@@ -74,12 +75,18 @@ class Lifecycle:
             self._state = State.CLOSED
             return
         self._state = State.CLOSED
+        Instances.here().clients.discard(self)
         instance = self._instance
         assert instance is not None
         try:
             await self._shut(instance)
         finally:
             await Instances.here().release(instance)
+
+    @property
+    def needs_threads(self) -> bool:
+        """Whether it works in a pool of threads, which the interpreter ends before anything else."""
+        return False
 
     async def __aenter__(self) -> Self:
         return await self.start() if self._state is State.NEW else self

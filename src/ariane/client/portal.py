@@ -1,6 +1,9 @@
 """The thread in which clients of plain threads live: one event loop a process, started when first needed."""
 
 import asyncio
+import atexit
+import concurrent.futures.thread  # noqa: F401 (registers what ends its threads, see below)
+import logging
 import os
 import threading
 from collections import deque
@@ -9,10 +12,14 @@ from concurrent.futures import Future
 from contextvars import Context, copy_context
 from typing import Any, ClassVar, Generic, TypeVar
 
+from ariane.client.instance import Instances
 from ariane.client.queue_choice import CALLER
 from ariane.errors import ForkedClient
 
+log = logging.getLogger("ariane.client")
+
 T = TypeVar("T")
+EXIT_PATIENCE = 5.0  # seconds that clients nobody closed get to leave when the interpreter ends
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -59,6 +66,17 @@ class Portal:
             cls._left_behind.append(cls._current)
         cls._current = None
         cls._lock = threading.Lock()
+
+    @classmethod
+    def leave(cls, *, early: bool) -> None:
+        """The interpreter ends: close what was never closed, within `EXIT_PATIENCE`.
+
+        Pools of threads end as soon as the main thread has, so clients that need one leave early. The others leave when
+        all threads that a program started have ended too: one of them may still be sending.
+        """
+        portal = cls._current
+        if portal is not None and portal._process == os.getpid():
+            portal.run(_close_all(early))
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -204,6 +222,17 @@ class _Call(Generic[T]):
         return task.result()
 
 
+async def _close_all(early: bool) -> None:
+    clients = [client for client in Instances.here().clients if client.needs_threads or not early]
+    leaving = [asyncio.ensure_future(client.close()) for client in clients]
+    if not leaving:
+        return
+    _, late = await asyncio.wait(leaving, timeout=EXIT_PATIENCE)
+    for client, task in zip(clients, leaving, strict=True):
+        if task in late or task.exception() is not None:
+            log.warning("%r was not closed, and could not leave at exit", client)
+
+
 def _hand_over(task: "asyncio.Task[T]", result: "Future[T]") -> None:
     if task.cancelled():
         result.cancel()
@@ -219,3 +248,7 @@ def _hand_over(task: "asyncio.Task[T]", result: "Future[T]") -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=Portal.forget_after_fork)
+atexit.register(Portal.leave, early=False)
+# Called last in, first out, so that this one comes before the pools' own, which its import has registered.
+_before_pools_end = getattr(threading, "_register_atexit", atexit.register)
+_before_pools_end(Portal.leave, early=True)

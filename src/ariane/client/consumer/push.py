@@ -186,6 +186,11 @@ class PushConsumer(Lifecycle):
             body = CheckClientRequestBody(instance.client_id, self._group, wanted)
             await instance.wire.ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=body.encode())
 
+    @property
+    def needs_threads(self) -> bool:
+        """Whether it works in a pool of threads, which the interpreter ends before anything else."""
+        return self._listener is not None
+
     async def _shut(self, instance: Instance) -> None:
         if self._handoff is not None:
             self._handoff.close()
