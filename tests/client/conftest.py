@@ -1,4 +1,4 @@
-"""Both clusters, ours and Apache's, behind one fixture: the same assertions hold against either."""
+"""The clusters, ours and two of Apache's, behind one fixture: the same assertions hold against each."""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -9,8 +9,11 @@ from ariane import aio
 from ariane.client.admin import Admin
 from ariane.client.producer import Producer
 from ariane.testing.cluster import Cluster
+from tests.client.newer import VERSION, newer_build
 from tests.peers import unique
+from tests.peers.build import Build, BuildFailed
 from tests.peers.fixtures import QUICK
+from tests.peers.servers import TLS, ApacheBroker, ApacheNamesrv
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,27 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture(params=["ariane", "apache"])
+@pytest.fixture(scope="session")
+def apache5(peers: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The name server of a cluster of RocketMQ 5; needs the same tools as the peers of 4.9."""
+    try:
+        build, home = newer_build(), tmp_path_factory.mktemp("apache5")
+    except BuildFailed as failed:
+        pytest.skip(f"Apache's servers {VERSION} cannot be fetched: {failed}")
+    with (
+        ApacheNamesrv(build, home / "namesrv", props=TLS) as server,
+        ApacheBroker(build, home / "broker", server.address, config=QUICK, props=TLS),
+    ):
+        yield server.address
+
+
+@pytest.fixture(params=["ariane", "apache", "apache5"])
 def site(request: pytest.FixtureRequest) -> Site:
-    """First ours, then Apache's."""
+    """First ours, then Apache's of 4.9 and of 5."""
     if request.param == "ariane":
         return Site("ariane", request.getfixturevalue("ours").name_servers)
+    if request.param == "apache5":
+        return Site("apache5", request.getfixturevalue("apache5"))
     return Site("apache", request.getfixturevalue("apache_cluster").namesrv)
 
 
