@@ -43,7 +43,7 @@ test: setup-test  ## run all tests
 # The same sources without their compiled forms, put before the installed ones.
 test-plain: setup-test  ## run the quick part of the tests without the compiled modules
 	@rm -rf .cache/plain && mkdir -p .cache && cp -r src .cache/plain && find .cache/plain -name '*.so' -delete
-	@PYTHONPATH=.cache/plain $(BIN)/pytest -q $(ARGS) tests/protocol tests/remoting tests/broker tests/bench
+	@PYTHONPATH=.cache/plain $(BIN)/pytest -q $(ARGS) tests/protocol tests/remoting tests/broker
 
 lint: setup-test  ## ruff, format, mypy strict, and the layers of the design
 	@$(BIN)/ruff check .
