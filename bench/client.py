@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
@@ -24,6 +24,9 @@ from tests.interop.other_clients.missing import PeerMissing
 from tests.peers.build import PeersMissing, build
 
 LOAD = Path(__file__).parent / "client_load.py"
+RESULTS = Path(__file__).parent / "results"
+SYNC_1, SYNC_16 = "sync send, 1 thread", "sync send, 16 threads"
+ASYNC, PUSH = "async send, 1,000 in flight", "push-consume"
 
 
 class Client(Protocol):
@@ -83,11 +86,11 @@ def rows(millis: int, backlog: int) -> list[Row]:
     window: dict[str, object] = {"window": 1000}
     drain: dict[str, object] = {"count": backlog}
     return [
-        Row("sync send, 1 thread", "sync", timed | {"threads": 1}, timed | {"threads": 1}, True),
-        Row("sync send, 16 threads", "sync", timed | {"threads": 16}, timed | {"threads": 16}, True),
-        Row("async send, 1,000 in flight", "async", timed | window, timed | window | {"threads": 1}, False),
-        Row(f"push-consume {backlog:,}, batches of 32", "push", drain | {"batch": 32}, drain, False),
-        Row(f"push-consume {backlog:,}, one by one", "push", drain | {"batch": 1}, {}, False),
+        Row(SYNC_1, "sync", timed | {"threads": 1}, timed | {"threads": 1}, True),
+        Row(SYNC_16, "sync", timed | {"threads": 16}, timed | {"threads": 16}, True),
+        Row(ASYNC, "async", timed | window, timed | window | {"threads": 1}, False),
+        Row(f"{PUSH} {backlog:,}, batches of 32", "push", drain | {"batch": 32}, drain, False),
+        Row(f"{PUSH} {backlog:,}, one by one", "push", drain | {"batch": 1}, {}, False),
     ]
 
 
@@ -128,26 +131,26 @@ def clients(home: Path) -> Iterator[dict[str, Client]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--millis", type=int, default=4000, help="length of a timed case")
+    parser.add_argument("--millis", type=int, default=3000, help="length of a timed case")
     parser.add_argument("--backlog", type=int, default=300_000, help="messages to consume")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--results", default=str(RESULTS), help="where client.json goes")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="ariane-bench-"))
     broker = Ariane(folder / "broker", "ASYNC_FLUSH")
     try:
         with clients(folder) as found:
             table = run(found, broker.namesrv, arguments.millis, arguments.backlog, arguments.rounds)
+        write(table, Path(arguments.results))
         report(table)
     finally:
         broker.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run(
-    found: dict[str, Client], namesrv: str, millis: int, backlog: int, rounds: int
-) -> dict[str, dict[str, list[Figure]]]:
+def run(found: dict[str, Client], namesrv: str, millis: int, backlog: int, rounds: int) -> "Table":
     fill(namesrv, backlog)
-    table: dict[str, dict[str, list[Figure]]] = {}
+    table: Table = {}
     for number in range(rounds + 1):  # the first one warms up
         for row in rows(millis, backlog):
             for name, client in found.items():
@@ -168,13 +171,53 @@ def fill(namesrv: str, count: int) -> None:
             producer.send_batch([ariane.Message("backlog", b"x" * 128) for _ in range(size)], timeout=30)
 
 
-def report(table: dict[str, dict[str, list[Figure]]]) -> None:
-    print(f"\n{'':44}{'client':14}{'messages/s':>12}{'CPU µs':>10}{'per CPU second':>16}")
+Table = dict[str, dict[str, list[Figure]]]
+
+
+def middle(figures: list[Figure]) -> Figure:
+    """The medians of rate and CPU, each by itself."""
+    return Figure(median(f.rate for f in figures), median(f.cpu for f in figures))
+
+
+def ratio(found: dict[str, list[Figure]], other: str) -> float | None:
+    """How many messages a CPU second of ours does for one of another client's."""
+    if other not in found or "ariane" not in found:
+        return None
+    return middle(found[other]).cpu / middle(found["ariane"]).cpu
+
+
+def targets(table: Table) -> list[tuple[str, float | None, float]]:
+    """What was promised: a sentence, the figure, and what it must reach."""
+    promised: list[tuple[str, float | None, float]] = []
+    for row in (SYNC_1, SYNC_16):
+        promised.append((f"{row}: times the C++ wrapper a CPU second", ratio(table[row], "C++ wrapper"), 2.0))
+    for row, least in ((ASYNC, 20_000), (PUSH, 50_000)):
+        found = next(figures for name, figures in table.items() if name.startswith(row))
+        promised.append((f"{row}: messages a second", middle(found["ariane"]).rate, least))
+    return promised
+
+
+def write(table: Table, folder: Path) -> None:
+    """All figures of all rounds, for whoever compares runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rounds = {
+        row: {name: [asdict(f) for f in figures] for name, figures in found.items()} for row, found in table.items()
+    }
+    met = [{"target": text, "figure": figure, "least": least} for text, figure, least in targets(table)]
+    (folder / "client.json").write_text(json.dumps({"rounds": rounds, "targets": met}, indent=1))
+
+
+def report(table: Table) -> None:
+    print(f"\n{'':44}{'client':14}{'messages/s':>12}{'CPU µs':>10}{'per CPU second':>16}{'ours/its':>10}")
     for row, found in table.items():
-        for name, figures in found.items():
-            rate, cpu = median(f.rate for f in figures), median(f.cpu for f in figures)
-            print(f"{row:44}{name:14}{rate:12,.0f}{cpu:10.1f}{1e6 / cpu:16,.0f}")
-            row = ""
+        for number, (name, figures) in enumerate(found.items()):
+            figure, times = middle(figures), ratio(found, name)
+            line = f"{'' if number else row:44}{name:14}{figure.rate:12,.0f}{figure.cpu:10.1f}{1e6 / figure.cpu:16,.0f}"
+            print(line + ("" if times is None else f"{times:10.2f}"))
+    print()
+    for text, reached, least in targets(table):
+        verdict = "not measured" if reached is None else "met" if reached >= least else "MISSED"
+        print(f"{text:60}{0.0 if reached is None else reached:12,.2f} of {least:,.0f}: {verdict}")
 
 
 if __name__ == "__main__":

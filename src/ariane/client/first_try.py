@@ -47,7 +47,7 @@ class FirstTries:
         self._with_lines = options.tls is None
         self._connect_timeout = options.connect_timeout
         self.home = Home()
-        self.possible = not options.binary_headers and not chooser.takes_notes
+        self.possible = not options.binary_headers and not options.vip_channel and not chooser.takes_notes
         """Cleared when something must see each try."""
 
     def make(self, out: Outgoing, started: float, timeout: float) -> FirstTry | None:

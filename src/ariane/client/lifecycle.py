@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from ariane.client.instance import Instance, Instances
+from ariane.client.namespaces import wrap
 from ariane.client.options import ClientOptions
 from ariane.env import Env
 from ariane.errors import NotRunning
@@ -34,7 +35,7 @@ class Lifecycle:
         self, kind: str, group: str, options: ClientOptions, env: Env | None, rpc_hooks: tuple[RpcHook, ...]
     ) -> None:
         self._kind = kind
-        self._group = group
+        self._group = wrap(options.namespace, group) if kind in ("producer", "consumer") else group
         self._client_options = options
         self._env = env or WORLD
         self._rpc_hooks = rpc_hooks

@@ -84,6 +84,8 @@ class ClientOptions:
     """`"a:9876;b:9876"`, a list, or one `http://` address that answers with such a text; else NAMESRV_ADDR."""
     instance_name: str | None = None
     unit_name: str | None = None
+    namespace: str = ""
+    """Whose topics and groups these are: brokers know them as `namespace%name`, which admins and pull clients say."""
     access_key: str | None = None
     secret_key: str | None = None
     security_token: str | None = None
@@ -138,6 +140,8 @@ class ProducerOptions(ClientOptions):
     compression: Compression = Compression.ZLIB
     create_topic_key: str = AUTO_CREATE_TOPIC
     default_topic_queues: int = 4
+    vip_channel: bool = False
+    """Send to the broker's second port, two below the first, which Apache's brokers keep for producers."""
     latency_faults: bool = False
     """Avoid brokers that were slow or failed, for a while that grows with their latency."""
     queue_choice: QueueChoice = QueueChoice.ROUND_ROBIN
@@ -228,6 +232,7 @@ class ClientKeywords(TypedDict, total=False):
     name_servers: str | Sequence[str] | None
     instance_name: str | None
     unit_name: str | None
+    namespace: str
     access_key: str | None
     secret_key: str | None
     security_token: str | None
@@ -252,6 +257,7 @@ class ProducerKeywords(ClientKeywords, total=False):
     compression: Compression
     create_topic_key: str
     default_topic_queues: int
+    vip_channel: bool
     latency_faults: bool
     queue_choice: QueueChoice
     trace: bool

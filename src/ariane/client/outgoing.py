@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from ariane.client.checks import MAX_PROPERTIES
 from ariane.client.compression import FLAGS, compressor
 from ariane.client.ids import UniqueIds
+from ariane.client.namespaces import wrap
 from ariane.client.options import ProducerOptions
 from ariane.errors import InvalidMessage
 from ariane.message import (
+    INSTANCE_ID,
     MAX_RECONSUME_TIMES,
     MESSAGE_TYPE,
     RECONSUME_TIME,
@@ -77,6 +79,8 @@ class Packer:
     def pack(self, message: Message) -> Outgoing:
         """A single message. The caller's object stays as it is."""
         properties = dict(message.properties)
+        if self._options.namespace:
+            message = self._whole(message, properties)
         given_id = properties.get(UNIQUE_KEY)
         message_id = properties[UNIQUE_KEY] = given_id or self._ids.make()
         body, sys_flag = message.body, 0
@@ -90,24 +94,38 @@ class Packer:
         extra = _retry_fields(message.topic, properties)
         return Outgoing(message, body, properties, sys_flag, message_id, (), code, extra, not given_id)
 
+    def _whole(self, message: Message, properties: dict[str, str]) -> Message:
+        """The message as brokers know it; a reply goes to a topic of the cluster, not of a tenant."""
+        namespace = self._options.namespace
+        if properties.get(MESSAGE_TYPE) == REPLY:
+            return message
+        properties[INSTANCE_ID] = namespace
+        whole = Message(wrap(namespace, message.topic), message.body, flag=message.flag)
+        whole.properties.update(message.properties)
+        return whole
+
     def pack_batches(self, messages: Sequence[Message]) -> Iterator[Outgoing]:
         """As few requests as the size limit allows, in order."""
+        namespace = self._options.namespace
+        first = Message(wrap(namespace, messages[0].topic), b"") if namespace else messages[0]
         items: list[BatchItem] = []
         ids: list[str] = []
         size = 0
         for message in messages:
             properties = dict(message.properties)
+            if namespace:
+                properties[INSTANCE_ID] = namespace
             message_id = properties.setdefault(UNIQUE_KEY, "") or self._ids.make()
             properties[UNIQUE_KEY] = message_id
             item = BatchItem(message.flag, message.body, checked_properties(properties).encode())
             item_size = len(item.body) + len(item.properties) + len(message.topic) + ITEM_OVERHEAD
             if items and size + item_size > self._options.max_message_size:
-                yield _batch(messages[0], items, ids)
+                yield _batch(first, items, ids)
                 items, ids, size = [], [], 0
             items.append(item)
             ids.append(message_id)
             size += item_size
-        yield _batch(messages[0], items, ids)
+        yield _batch(first, items, ids)
 
 
 def _batch(first: Message, items: list[BatchItem], ids: list[str]) -> Outgoing:

@@ -7,6 +7,7 @@ from ariane.client.anywhere import Home
 from ariane.client.first_try import FirstTries
 from ariane.client.hooks import ForbidHook, SendContext, SendHook, SendMode, call_hooks
 from ariane.client.instance import Instance
+from ariane.client.namespaces import wrap
 from ariane.client.options import ProducerOptions
 from ariane.client.outgoing import Outgoing, fixed_fields
 from ariane.client.queue_choice import QueueChooser
@@ -74,6 +75,7 @@ class Sender:
 
     async def route(self, topic: str) -> Route:
         """Where the topic's queues are; RouteMissing when nobody may write to it."""
+        topic = wrap(self._options.namespace, topic)
         route = self._instance.routes.known(topic)
         if route is not None and route.write_queues:
             return route
@@ -195,6 +197,8 @@ class Sender:
 
     async def _try(self, out: Outgoing, queue: MessageQueue, timeout: float, mode: SendMode) -> SendResult:
         address = self._instance.routes.master(queue.broker_name) or await self._instance.calls.master(queue)
+        if self._options.vip_channel:
+            address = vip_address(address)
         try:
             if self.hooks or self.vetoes:
                 return await self._watched(out, queue, address, timeout, mode)
@@ -244,6 +248,8 @@ class Sender:
     async def send_oneway(self, out: Outgoing, queue: MessageQueue) -> None:
         """Hand a message to the connection; nobody tells whether it arrived."""
         address = await self._instance.calls.master(queue)
+        if self._options.vip_channel:
+            address = vip_address(address)
         if self.hooks or self.vetoes:
             context = self._context(out, queue, address, SendMode.ONEWAY)
             self._before(context)
@@ -251,6 +257,16 @@ class Sender:
             call_hooks([hook.after_send for hook in self.hooks], context)
         else:
             await self._instance.remoting.oneway(address, self._command(out, queue))
+
+
+def vip_address(address: str) -> str:
+    """The second port of a broker.
+
+    >>> vip_address("10.0.0.1:10911")
+    '10.0.0.1:10909'
+    """
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) - 2}"
 
 
 def _result(out: Outgoing, queue: MessageQueue, response: Command) -> SendResult:

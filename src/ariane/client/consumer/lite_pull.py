@@ -13,6 +13,7 @@ from ariane.client.consumer.stats import ConsumerStats
 from ariane.client.hooks import ConsumeHook
 from ariane.client.instance import Instance
 from ariane.client.lifecycle import Lifecycle
+from ariane.client.namespaces import wrap
 from ariane.client.options import Expression, LiteKeywords, LiteOptions, Model, subscription
 from ariane.client.trace import Tracer
 from ariane.env import Env
@@ -46,7 +47,8 @@ class LitePullConsumer(Lifecycle):
         super().__init__("consumer", group, self._options, env, tuple(rpc_hooks))
         topics = {subscriptions: "*"} if isinstance(subscriptions, str) else dict(subscriptions or {})
         now = self._env.clock.now_ms()
-        self._subscriptions = {topic: subscription(topic, wanted, now) for topic, wanted in topics.items()}
+        whole = {wrap(self._options.namespace, topic): wanted for topic, wanted in topics.items()}
+        self._subscriptions = {topic: subscription(topic, wanted, now) for topic, wanted in whole.items()}
         self._assigned: list[MessageQueue] = []
         self._expressions: dict[str, Expression] = {}
         self._hooks = tuple(consume_hooks)

@@ -10,6 +10,7 @@ from ariane.client.consumer.process_queue import ProcessQueue
 from ariane.client.consumer.stats import Meter
 from ariane.client.decoding import decode_messages
 from ariane.client.instance import Instance
+from ariane.client.namespaces import unwrap
 from ariane.client.options import ConsumerOptions, Sql
 from ariane.client.results import PullResult, PullStatus
 from ariane.errors import ArianeError, BrokerRefused, RemotingError
@@ -158,12 +159,14 @@ class Puller:
 
     def _dress(self, messages: Sequence[ReceivedMessage], result: PullResult) -> None:
         first, last = str(result.min_offset), str(result.max_offset)
-        retry = RETRY_PREFIX + self._group
+        retry, namespace = RETRY_PREFIX + self._group, self._options.namespace
         for message in messages:
             message.properties[MIN_OFFSET] = first
             message.properties[MAX_OFFSET] = last
             if message.topic == retry:
                 message.topic = message.properties.get(RETRY_TOPIC, retry)
+            if namespace:
+                message.topic = unwrap(namespace, message.topic)
 
 
 def _wanted(messages: list[ReceivedMessage], subscription: SubscriptionData) -> list[ReceivedMessage]:

@@ -18,6 +18,7 @@ from ariane.client.consumer.watching import HookWatch
 from ariane.client.hooks import ConsumeHook
 from ariane.client.instance import Instance
 from ariane.client.lifecycle import Lifecycle
+from ariane.client.namespaces import wrap
 from ariane.client.options import Expression, Model, PushKeywords, PushOptions, subscription
 from ariane.client.telemetry import consume_with_telemetry
 from ariane.client.trace import Tracer
@@ -56,7 +57,8 @@ class PushConsumer(Lifecycle):
         super().__init__("consumer", group, self._options, env, tuple(rpc_hooks))
         topics = {subscriptions: "*"} if isinstance(subscriptions, str) else dict(subscriptions or {})
         now = self._env.clock.now_ms()
-        self._subscriptions = {topic: subscription(topic, wanted, now) for topic, wanted in topics.items()}
+        whole = {wrap(self._options.namespace, topic): wanted for topic, wanted in topics.items()}
+        self._subscriptions = {topic: subscription(topic, wanted, now) for topic, wanted in whole.items()}
         self._handoff = Handoff() if listener is None else None
         self._listener = listener
         self._hooks = tuple(consume_hooks)
@@ -70,6 +72,7 @@ class PushConsumer(Lifecycle):
 
     async def subscribe(self, topic: str, expression: Expression = "*") -> None:
         """Take a topic too, or with another expression; all consumers of a group must subscribe alike."""
+        topic = wrap(self._options.namespace, topic)
         wanted = subscription(topic, expression, self._env.clock.now_ms())
         self._subscriptions[topic] = wanted
         if self._engine_or_none is not None:
@@ -82,6 +85,7 @@ class PushConsumer(Lifecycle):
 
     async def unsubscribe(self, topic: str) -> None:
         """Take a topic no longer."""
+        topic = wrap(self._options.namespace, topic)
         if self._engine_or_none is not None:
             self._running()
             await self._engine.unsubscribe(topic)

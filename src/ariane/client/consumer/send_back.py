@@ -3,6 +3,7 @@
 import logging
 
 from ariane.client.instance import Instance
+from ariane.client.namespaces import wrap
 from ariane.client.options import ClientOptions, ProducerOptions
 from ariane.client.outgoing import Packer
 from ariane.client.sending import Sender
@@ -32,6 +33,7 @@ class SendBack:
 
     def __init__(self, group: str, instance: Instance, options: ClientOptions, max_reconsume_times: int) -> None:
         self._group = group
+        self._namespace = options.namespace
         self._instance = instance
         self._most = max_reconsume_times
         own = ProducerOptions.of(ClientOptions.of(options, {}), {})
@@ -46,7 +48,7 @@ class SendBack:
             self._group,
             delay_level,
             message.message_id,
-            message.topic,
+            wrap(self._namespace, message.topic),
             max_reconsume_times=self._most,
         )
         try:
@@ -63,7 +65,7 @@ class SendBack:
         """Send a copy to the retry topic; a broker that sees it was tried too often makes it a dead letter."""
         properties = {name: value for name, value in message.properties.items() if name != TRANSACTION_PREPARED}
         properties[ORIGIN_MESSAGE_ID] = properties.get(ORIGIN_MESSAGE_ID) or message.message_id
-        properties[RETRY_TOPIC] = message.topic
+        properties[RETRY_TOPIC] = wrap(self._namespace, message.topic)
         properties[RECONSUME_TIME] = str(reconsume_times)
         properties[MAX_RECONSUME_TIMES] = str(self._most)
         properties[DELAY] = str(3 + message.reconsume_times)
