@@ -58,6 +58,15 @@ def test_a_taken_port_is_named_with_its_option(tmp_path: Path) -> None:
         assert "--broker-port" in ended.stderr
 
 
+def test_an_address_of_another_machine_is_not_called_taken(tmp_path: Path) -> None:
+    _, arguments = _up_arguments(tmp_path)
+    ended = run("ariane", *arguments, "--host", "198.51.100.77")
+    assert ended.returncode == 1
+    assert "cannot listen on 198.51.100.77" in ended.stderr
+    assert "is taken" not in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_a_taken_port_that_is_needed_beside_another_is_named(tmp_path: Path) -> None:
     _, arguments = _up_arguments(tmp_path)
     port = int(arguments[-1])
@@ -153,6 +162,8 @@ def test_a_wrong_option_is_named_with_its_line_and_a_suggestion(tmp_path: Path) 
     ended = run("ariane", "broker", "-c", str(tmp_path / "broker.conf"))
     assert ended.returncode == 1
     assert "broker.conf:2: brokerNmae: unknown option; did you mean brokerName?" in ended.stderr
+    (tmp_path / "broker.conf").write_bytes(b"brokerName = \xff\n")
+    assert "broker.conf: no text in UTF-8" in run("ariane", "broker", "-c", str(tmp_path / "broker.conf")).stderr
     assert "Traceback" not in ended.stderr
 
 

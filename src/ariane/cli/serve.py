@@ -1,6 +1,7 @@
 """Running servers until a signal says stop."""
 
 import asyncio
+import errno
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -39,6 +40,8 @@ async def running(service: Service, port: int, option: str) -> AsyncIterator[Non
         await service.start()
     except ListenFailed as error:
         await service.stop()
+        if getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
+            raise  # not ours to listen on: another port would not help
         beside = f", which is needed beside {port}," if error.port not in (0, port) else ""
         text = f"port {error.port or port}{beside} is taken ({error}); choose another with {option}"
         raise ListenFailed(text, error.port) from None

@@ -14,6 +14,7 @@ from ariane.cli.messages import DEFAULT_NAMESRV
 from ariane.cli.screen import console, introduce, print_properties, this_command
 from ariane.cli.serve import run, running, until_stopped
 from ariane.env import Env
+from ariane.errors import ConfigError
 from ariane.namesrv import NameServer, NamesrvOptions
 from ariane.settings import Value
 
@@ -159,4 +160,7 @@ def _ignored(options: BrokerOptions | NamesrvOptions) -> list[str]:
 
 
 def _text(config: Path | None) -> str:
-    return config.read_text() if config else ""
+    try:
+        return config.read_text(encoding="utf-8") if config else ""
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{config}: no text in UTF-8: {error.reason} at byte {error.start}") from None
