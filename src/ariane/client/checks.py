@@ -46,11 +46,16 @@ def check_topic(topic: str) -> None:
 def check_message(message: Message, largest: int) -> None:
     """Topic, body and size."""
     check_topic(message.topic)
+    if not isinstance(message.body, bytes):
+        kind = type(message.body).__name__
+        raise InvalidMessage(f"the body of the message to {message.topic} is {kind}, not bytes: encode it first")
     size = len(message.body)
     if not size:
-        raise InvalidMessage(f"the message to {message.topic} has an empty body")
+        raise InvalidMessage(f"the message to {message.topic} has an empty body, which no broker takes: give it a byte")
     if size > largest:
-        raise InvalidMessage(f"the body has {size} bytes, max_message_size is {largest}")
+        raise InvalidMessage(
+            f"the body has {size} bytes, max_message_size is {largest}: send less, or raise it here and at the broker"
+        )
 
 
 def check_batch(messages: Sequence[Message], largest: int) -> None:

@@ -75,7 +75,8 @@ class NameServers:
             return f"no name server is known: {self._source} gave no addresses"
         if not failures:
             return "no name server is known: give name_servers=... or set NAMESRV_ADDR"
-        return f"no name server answered: {'; '.join(failures)}"
+        where = "check name_servers=... or NAMESRV_ADDR, and that a name server runs there; its usual port is 9876"
+        return f"no name server answered: {'; '.join(failures)} ({where})"
 
 
 def _fetch(source: str, timeout: float) -> str:

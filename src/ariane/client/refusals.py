@@ -1,6 +1,6 @@
 """What an error answer means to a user: which server, what was asked, what to do next."""
 
-from ariane.errors import AccessDenied, BrokerRefused
+from ariane.errors import AccessDenied, BrokerRefused, ConnectFailed, RemotingError, RequestTimeout, SendFailed
 from ariane.protocol.codes import RequestCode, ResponseCode, code_name
 from ariane.protocol.command import Command
 
@@ -18,6 +18,19 @@ _ADVICE = {
     ResponseCode.REQUEST_CODE_NOT_SUPPORTED: "this server is too old, or not the kind that answers this",
 }
 _DENIED = "check the access key, the secret key and the permissions in plain_acl.yml"
+
+
+_CARRY_ADVICE: dict[type[RemotingError], str] = {
+    ConnectFailed: "is the broker up, and can its address be reached from here?",
+    SendFailed: "whether the message was stored is not known: send it again if twice does no harm",
+    RequestTimeout: "it may have been stored all the same; look at the broker's load, or raise the time-out",
+}
+
+
+def advised(error: RemotingError) -> RemotingError:
+    """The same error, with what to do about a message that was not carried there and back."""
+    kind = type(error)
+    return kind(f"{error} ({_CARRY_ADVICE[kind]})") if kind in _CARRY_ADVICE else error
 
 
 def request_name(code: int) -> str:

@@ -11,7 +11,7 @@ from ariane.client.namespaces import wrap
 from ariane.client.options import ProducerOptions
 from ariane.client.outgoing import Outgoing, fixed_fields
 from ariane.client.queue_choice import QueueChooser
-from ariane.client.refusals import refusal
+from ariane.client.refusals import advised, refusal
 from ariane.client.results import SendResult, SendStatus
 from ariane.client.routes import Route
 from ariane.errors import (
@@ -117,7 +117,7 @@ class Sender:
         except ArianeError as error:
             if not may_retry(error):
                 raise
-            causes.append(error)
+            causes.append(advised(error) if isinstance(error, RemotingError) else error)
         if result is not None and self._is_good(result):
             return result
         await self._first.home
@@ -203,9 +203,10 @@ class Sender:
             if self.hooks or self.vetoes:
                 return await self._watched(out, queue, address, timeout, mode)
             return await self._request(out, queue, address, timeout)
-        except ConnectFailed:
-            self._instance.spawn(self._ask_again(out.message.topic))
-            raise
+        except RemotingError as error:
+            if isinstance(error, ConnectFailed):
+                self._instance.spawn(self._ask_again(out.message.topic))
+            raise advised(error) from error
 
     async def _ask_again(self, topic: str) -> None:
         """A broker that cannot be reached may have moved: ask for its route at once."""

@@ -83,7 +83,12 @@ class Client:
             dialling = asyncio.get_running_loop().create_task(self._dial(address))
             dialling.add_done_callback(lambda task: task.cancelled() or task.exception())  # somebody may have left
             self._dialling[address] = dialling
-        return await asyncio.shield(dialling)
+        try:
+            return await asyncio.shield(dialling)
+        except asyncio.CancelledError:
+            if self._closed and dialling.cancelled():  # not the caller was cancelled, but the client closed
+                raise ConnectFailed(f"{address}: the client is closed") from None
+            raise
 
     async def _connection_within(self, address: str, timeout: float) -> Connection:
         try:

@@ -7,6 +7,7 @@ line taken goes through the loop, where the requests of many leave together.
 import select
 import socket
 import threading
+from contextlib import suppress
 from typing import Final
 
 from ariane.env import Clock
@@ -46,10 +47,11 @@ class Line:
 
     def ask(self, data: bytes, opaque: int, timeout: float) -> Command:
         """Send a request in bytes and wait for its answer: RequestTimeout or SendFailed when there is none."""
-        assert self._socket is not None
+        peer = self._socket
+        assert peer is not None
         try:
-            self._socket.sendall(data)
-            return self._answer(self._socket, opaque, timeout)
+            peer.sendall(data)
+            return self._answer(peer, opaque, timeout)
         except (OSError, ProtocolError) as error:
             self._hang_up()
             raise SendFailed(f"the connection to {self.address} is gone: {error}") from error
@@ -62,9 +64,19 @@ class Line:
             self._taken.release()
 
     def close(self) -> None:
-        """Hang up for good; whoever asks just now gets SendFailed."""
+        """Hang up for good; whoever asks just now gets SendFailed.
+
+        Only the one who has the line closes its socket: the number of a socket that another thread reads from could be
+        somebody else's a moment later.
+        """
         self._closed = True
-        self._hang_up()
+        peer = self._socket
+        if self._taken.acquire(blocking=False):
+            self._hang_up()
+            self._taken.release()
+        elif peer is not None:
+            with suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
 
     def _answer(self, peer: socket.socket, opaque: int, timeout: float) -> Command:
         deadline = self._clock.monotonic() + timeout

@@ -71,7 +71,8 @@ class Link:
             return
         self._open |= {writer, server_writer}
         try:
-            await asyncio.gather(self._pump(reader, server_writer), self._pump(server_reader, writer))
+            with suppress(asyncio.CancelledError):  # closing; the streams of Python 3.11 complain of cancelled tasks
+                await asyncio.gather(self._pump(reader, server_writer), self._pump(server_reader, writer))
         finally:
             for one in (writer, server_writer):
                 one.transport.abort()
