@@ -8,11 +8,13 @@ import pytest
 from ariane import aio
 from ariane.client.admin import Admin
 from ariane.client.producer import Producer
+from ariane.client.sync import Admin as SyncAdmin
 from ariane.testing.cluster import Cluster
 from tests.client.newer import VERSION, newer_build
 from tests.peers import unique
 from tests.peers.build import Build, BuildFailed
 from tests.peers.fixtures import QUICK
+from tests.peers.jvm import until
 from tests.peers.servers import TLS, ApacheBroker, ApacheNamesrv
 
 
@@ -42,6 +44,8 @@ def apache5(peers: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         ApacheNamesrv(build, home / "namesrv", props=TLS) as server,
         ApacheBroker(build, home / "broker", server.address, config=QUICK, props=TLS),
     ):
+        with SyncAdmin(name_servers=server.address) as admin:
+            until(admin.masters, 60, "a broker of RocketMQ 5 to register")  # it says that it has booted before
         yield server.address
 
 
