@@ -3,6 +3,7 @@
 import asyncio
 import random
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,9 @@ class Load:
             self._next[writer] += 1
             try:
                 await self._producer.send(Message(TOPIC, b"%d" % number), queue=queue)
-            except ArianeError:  # killed; or the machine is so busy that this one took too long
+            except ArianeError:  # killed; or not registered yet; or the machine is so busy that this one took too long
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._killed.wait(), 0.05)
                 continue
             self.acknowledged[writer].append(number)
             self._wanted -= 1
