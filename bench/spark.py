@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
@@ -217,11 +218,15 @@ def run_store(bench: Bench, store: Path, folder: Path) -> None:
     bench.case(PARQUET_BOUND, parquet(table, folder / "copy"))
 
 
-def micro_batches(bench: Bench, name_server: str, folder: Path, wanted: int, limit: float) -> Batches:
-    """Micro-batches of a few rows each."""
+def micro_batches(bench: Bench, name_server: str, folder: Path, wanted: int, limit: float) -> Batches | None:
+    """Micro-batches of a few rows each; None, and why, if the stream fails: the other rows are worth keeping."""
     reader = bench.spark.readStream.format("rocketmq").schema(FOUR).option("nameServer", name_server)
     reader = reader.option("topic", "events").option("startingOffsets", "earliest")
-    found = run_batches(reader.option("maxOffsetsPerTrigger", ROWS).load(), folder, wanted, limit)
+    try:
+        found = run_batches(reader.option("maxOffsetsPerTrigger", ROWS).load(), folder, wanted, limit)
+    except StreamingQueryException as error:
+        print(f"no micro-batches: {str(error).splitlines()[0]}", flush=True)
+        return None
     growth = "" if found.growth is None else f", the driver grew by {found.growth:.1f} MiB"
     print(f"{found.batches} micro-batches of {ROWS} rows: {found.overhead_ms:.0f} ms each{growth}", flush=True)
     return found
@@ -297,7 +302,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(options: argparse.Namespace, folder: Path) -> tuple[Bench, Batches]:
+def measure(options: argparse.Namespace, folder: Path) -> tuple[Bench, Batches | None]:
     kafka = not options.no_kafka and not options.memory
     broker = Ariane(folder / "broker", "ASYNC_FLUSH", more=PULLS)
     try:
@@ -325,7 +330,7 @@ def main() -> None:
     found = {
         "messages": options.messages,
         "rows": [asdict(row) for row in bench.results],
-        "batches": {**asdict(batches), "growth": batches.growth},
+        "batches": None if batches is None else {**asdict(batches), "growth": batches.growth},
         "promises": summary(bench, batches),
     }
     options.results.mkdir(parents=True, exist_ok=True)

@@ -46,7 +46,7 @@ def run_batches(rows: DataFrame, folder: Path, wanted: int, limit: float) -> Bat
             samples.append(_sizes(rows.sparkSession))
     finally:
         query.stop()
-    return Batches(max(times, default=-1) + 1, median(times.values()), samples)
+    return Batches(max(times, default=-1) + 1, median(times.values()) if times else 0.0, samples)
 
 
 def _sizes(spark: SparkSession) -> dict[str, float]:

@@ -56,7 +56,7 @@ class Target:
             for index, queue_id in enumerate(queue_ids):
                 part = list(messages[index :: len(queue_ids)])
                 for at in range(0, len(part), 2000):
-                    producer.send_batch(part[at : at + 2000], queue=MessageQueue(topic, broker, queue_id))
+                    producer.send_batch(part[at : at + 2000], queue=MessageQueue(topic, broker, queue_id), timeout=60)
 
     def received(self, topic: str) -> list[ReceivedMessage]:
         """Everything in a topic, queue by queue."""
