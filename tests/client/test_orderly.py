@@ -2,9 +2,15 @@
 
 import asyncio
 import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
 
 from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, ReceivedMessage, aio
 from ariane.client.admin import Admin
+from ariane.client.consumer.orderly import Orderly
+from ariane.client.options import PushOptions
 from ariane.client.producer import Producer
 from ariane.message import dead_letter_topic
 from tests.client.inbox import OK, Inbox, eventually
@@ -130,3 +136,10 @@ async def test_a_queue_changes_hands_only_when_its_listener_is_done(
             await second.arrived(2)
             assert queue not in await one.queues()
     assert log == ["first begins 0", "first ends 0", "second has 1", "second has 2"]
+
+
+@pytest.mark.parametrize(("wanted", "pause"), [(None, 1.0), (0.0, 0.01), (0.5, 0.5), (3600.0, 30.0)])
+def test_a_pause_is_between_a_hundredth_and_thirty_seconds(wanted: float | None, pause: float) -> None:
+    service = SimpleNamespace(_options=PushOptions(name_servers="a:1"))
+    batch = SimpleNamespace(delivery=SimpleNamespace(suspend=wanted))
+    assert Orderly._pause(cast(Any, service), cast(Any, batch)) == pause
