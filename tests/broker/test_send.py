@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ariane.broker.send_properties import stored_properties
+from ariane.broker.send_properties import names_in, stored_properties
 from ariane.env import Env, ManualClock
 from ariane.protocol.batch import BatchItem, encode_batch
 from ariane.protocol.codes import RequestCode, ResponseCode
@@ -77,7 +77,8 @@ async def test_the_answer_is_the_same_in_both_serialisations(talk: Talk) -> None
     ],
 )
 def test_stored_properties_lose_wait_and_gain_the_cluster(text: str, stored: dict[str, str]) -> None:
-    result = stored_properties(text, "c1").decode()
+    raw = text.encode()
+    result = stored_properties(raw, names_in(raw), b"c1").decode()
     assert decode_properties(result) == {**stored, "CLUSTER": "c1"}
     assert not result.endswith("\x02")
 

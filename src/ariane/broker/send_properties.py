@@ -1,56 +1,102 @@
-"""The properties of a message on its way into the store, as text: most messages need no decoding."""
+"""The properties of a message on its way into the store, as bytes: most messages need no decoding."""
 
+from types import FunctionType
 from typing import Final
 
 from ariane.message import CLUSTER, DELAY, TRANSACTION_PREPARED, WAIT
+from ariane.protocol.native import i64
 from ariane.protocol.properties import decode_properties, encode_properties
 
-_WAIT_TRUE: Final = "WAIT\x01true\x02"
-_LAST_WAIT_TRUE: Final = "\x02WAIT\x01true"
+HAS_CLUSTER: Final = 1
+HAS_WAIT: Final = 2
+HAS_DELAY: Final = 4
+HAS_TRANSACTION: Final = 8
+
+_CLUSTER: Final = b"CLUSTER\x01"
+_WAIT: Final = b"WAIT\x01"
+_DELAY: Final = b"DELAY\x01"
+_TRANSACTION: Final = b"TRAN_MSG\x01"
+_WAIT_TRUE: Final = b"WAIT\x01true\x02"
+_C: Final = ord("C")
+_D: Final = ord("D")
+_T: Final = ord("T")
+_W: Final = ord("W")
 
 
-def stored_properties(text: str, cluster: str) -> bytes:
+def names_in(raw: bytes) -> int:
+    """Which of the properties that mean something to the broker a message has, as bits."""
+    if PLAIN:
+        return (
+            (HAS_CLUSTER if _CLUSTER in raw else 0) | (HAS_WAIT if _WAIT in raw else 0)
+            | (HAS_DELAY if _DELAY in raw else 0) | (HAS_TRANSACTION if _TRANSACTION in raw else 0)
+        )  # fmt: skip
+    found: i64 = 0
+    size: i64 = len(raw)
+    at: i64 = 0
+    while at < size:
+        first: i64 = raw[at]
+        if first == _W and raw[at : at + 5] == _WAIT:
+            found |= HAS_WAIT
+        elif first == _C and raw[at : at + 8] == _CLUSTER:
+            found |= HAS_CLUSTER
+        elif first == _D and raw[at : at + 6] == _DELAY:
+            found |= HAS_DELAY
+        elif first == _T and raw[at : at + 9] == _TRANSACTION:
+            found |= HAS_TRANSACTION
+        while at < size and raw[at] != 2:
+            at += 1
+        at += 1
+    return found
+
+
+def stored_properties(raw: bytes, names: int, cluster: bytes) -> bytes:
     """What is stored: the client's properties without WAIT, which was for us, and with the name of the cluster.
 
     The last pair has no separator behind it: Apache's broker stores it so, and units must not differ in size.
     """
-    if "CLUSTER\x01" in text:
-        return _rewritten(text, cluster)
-    if "WAIT\x01" in text:
-        if text.endswith("\x02" + _WAIT_TRUE):
-            text = text[: -len(_WAIT_TRUE)]
-        elif text.endswith(_LAST_WAIT_TRUE):
-            text = text[: -len(_LAST_WAIT_TRUE)]
-        elif text.startswith(_WAIT_TRUE):
-            text = text[len(_WAIT_TRUE) :]
-        if "WAIT\x01" in text:
-            return _rewritten(text, cluster)
-    between = "" if not text or text[-1] == "\x02" else "\x02"
-    return f"{text}{between}CLUSTER\x01{cluster}".encode()
+    if names & HAS_CLUSTER:
+        return _rewritten(raw, cluster)
+    if names & HAS_WAIT:
+        raw = _without_wait(raw)
+        if names_in(raw) & HAS_WAIT:
+            return _rewritten(raw, cluster)
+    if raw and raw[-1] != 2:
+        return raw + b"\x02" + _CLUSTER + cluster
+    return raw + _CLUSTER + cluster
 
 
-def _rewritten(text: str, cluster: str) -> bytes:
-    properties = decode_properties(text)
+def _without_wait(raw: bytes) -> bytes:
+    """The same without the one pair at the end or at the beginning, where clients put it."""
+    size = len(_WAIT_TRUE)
+    if raw[-size:] == _WAIT_TRUE and (len(raw) == size or raw[-size - 1] == 2):
+        return raw[:-size]
+    if raw[-size:] == b"\x02WAIT\x01true":
+        return raw[:-size]
+    return raw[size:] if raw[:size] == _WAIT_TRUE else raw
+
+
+def _rewritten(raw: bytes, cluster: bytes) -> bytes:
+    properties = decode_properties(raw.decode())
     properties.pop(WAIT, None)
-    properties[CLUSTER] = cluster
+    properties[CLUSTER] = cluster.decode()
     return encode_properties(properties).encode()
 
 
-def waits_for_store(text: str) -> bool:
+def waits_for_store(raw: bytes, names: int) -> bool:
     """Whether the sender wants the answer only when the message is kept; a sender that says nothing does."""
-    return "WAIT\x01" not in text or decode_properties(text).get(WAIT, "true").lower() == "true"
+    return not names & HAS_WAIT or decode_properties(raw.decode()).get(WAIT, "true").lower() == "true"
 
 
-def is_prepared(text: str) -> bool:
+def is_prepared(raw: bytes) -> bool:
     """Whether this is the half of a transaction."""
-    return decode_properties(text).get(TRANSACTION_PREPARED, "").lower() == "true"
+    return decode_properties(raw.decode()).get(TRANSACTION_PREPARED, "").lower() == "true"
 
 
-def delay_level(text: str) -> int:
+def delay_level(raw: bytes) -> int:
     """The level that a message asks for; 0 for none and for nonsense."""
-    if "DELAY\x01" not in text:
+    if not names_in(raw) & HAS_DELAY:
         return 0
-    level = decode_properties(text).get(DELAY, "0")
+    level = decode_properties(raw.decode()).get(DELAY, "0")
     return int(level) if level.isascii() and level.isdigit() else 0
 
 
@@ -60,3 +106,7 @@ def without_delay(stored: bytes) -> bytes:
     if properties.pop(DELAY, None) is None:
         return stored
     return encode_properties(properties).encode()
+
+
+PLAIN: Final = isinstance(names_in, FunctionType)
+"""Whether this module is not compiled."""

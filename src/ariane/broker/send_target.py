@@ -11,7 +11,7 @@ from ariane.message import RETRY_PREFIX
 from ariane.protocol.bodies import TopicConfig
 from ariane.protocol.bodies.topics import WRITE
 from ariane.protocol.codes import ResponseCode
-from ariane.protocol.headers import SendMessageRequest
+from ariane.protocol.sending import Sending
 from ariane.protocol.units import MULTI_TAGS
 from ariane.store import PutStatus
 
@@ -53,20 +53,20 @@ class SendTargets:
         broker.topics.on_change.append(lambda _: self._known.clear())
         broker.on_options.append(lambda _: self._known.clear())
 
-    def check(self, header: SendMessageRequest) -> SendTarget:
+    def check(self, sending: Sending) -> SendTarget:
         """The target of a send, made on first use; ResponseError when the topic may not be sent to."""
         self._check_broker()
-        check_topic(header.topic)
-        check_may_send(header.topic)
-        config = self._broker.topics.get(header.topic) or self._create(header)
+        check_topic(sending.topic)
+        check_may_send(sending.topic)
+        config = self._broker.topics.get(sending.topic) or self._create(sending)
         if config is None:
             raise ResponseError(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist, apply first please!{FAQ}"
+                ResponseCode.TOPIC_NOT_EXIST, f"topic[{sending.topic}] not exist, apply first please!{FAQ}"
             )
         if not config.perm & WRITE:
-            raise ResponseError(ResponseCode.NO_PERMISSION, f"the topic[{header.topic}] sending message is forbidden")
-        target = SendTarget(config, header.topic in self._new)
-        self._known[header.topic] = target
+            raise ResponseError(ResponseCode.NO_PERMISSION, f"the topic[{sending.topic}] sending message is forbidden")
+        target = SendTarget(config, sending.topic in self._new)
+        self._known[sending.topic] = target
         return target
 
     def _check_broker(self) -> None:
@@ -79,21 +79,21 @@ class SendTargets:
                 ResponseCode.NO_PERMISSION, f"the broker[{options.broker_ip1}] sending message is forbidden"
             )
 
-    def _create(self, header: SendMessageRequest) -> TopicConfig | None:
-        topics, retry = self._broker.topics, header.topic.startswith(RETRY_PREFIX)
-        sys_flag = (_UNIT_SUB if retry else _UNIT) if header.unit_mode else 0
+    def _create(self, sending: Sending) -> TopicConfig | None:
+        topics, retry = self._broker.topics, sending.topic.startswith(RETRY_PREFIX)
+        sys_flag = (_UNIT_SUB if retry else _UNIT) if sending.unit_mode else 0
         created = topics.create_on_send(
-            header.topic,
-            header.default_topic,
-            header.default_topic_queue_nums,
+            sending.topic,
+            sending.default_topic,
+            sending.default_topic_queue_nums,
             sys_flag,
             auto_create=self._broker.options.auto_create_topic_enable,
         )
         if created is None and retry:
-            created = topics.ensure(header.topic, 1, sys_flag=sys_flag)
+            created = topics.ensure(sending.topic, 1, sys_flag=sys_flag)
         if created is not None:
-            self._new.add(header.topic)
-            self._broker.persistence.topics.when_saved(lambda: self._saved(header.topic))
+            self._new.add(sending.topic)
+            self._broker.persistence.topics.when_saved(lambda: self._saved(sending.topic))
         return created
 
     def _saved(self, topic: str) -> None:

@@ -15,6 +15,7 @@ from ariane.protocol.codes import VERSION_4_9_7, Language
 from ariane.protocol.headers.header import Header
 from ariane.protocol.hot_headers import HOT_HEADERS, PREFIX
 from ariane.protocol.json_header import JsonHeader
+from ariane.protocol.sending import Sending
 
 JSON: Final = 0
 BINARY: Final = 1
@@ -42,6 +43,7 @@ class Command:
         "language",
         "opaque",
         "remark",
+        "sending",
         "serialization",
         "version",
     )
@@ -65,6 +67,8 @@ class Command:
         self._fields = fields
         self._typed = typed  # the fields of a hot request, decoded; then `raw` is the JSON it was decoded from
         self._raw = raw
+        self.sending: Sending | None = None
+        """What a send asks for, if its header did not need decoding."""
         self.body = body
         self.opaque = opaque
         self.flag = flag
@@ -80,6 +84,7 @@ class Command:
         if fields is None:
             fields = self._fields = _decode(self._raw).extFields or {} if self._raw else {}
             self._typed = None
+            self.sending = None
         return fields
 
     def parsed(self, kind: type[_H]) -> _H:

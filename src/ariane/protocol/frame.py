@@ -8,7 +8,8 @@ from struct import Struct
 from typing import Final
 
 from ariane.errors import ProtocolError
-from ariane.protocol.command import Command, decode_header, encode_header
+from ariane.protocol.command import JSON, Command, decode_header, encode_header
+from ariane.protocol.shape import Shapes
 
 MAX_FRAME: Final = 16 * 1024 * 1024
 _HEAD: Final = Struct(">iI")  # length, serialisation << 24 | header length
@@ -23,7 +24,7 @@ class FrameDecoder:
     [{'topic': 'T'}]
     """
 
-    __slots__ = ("_buffer", "_error", "_have", "_late", "_max_frame", "_need")
+    __slots__ = ("_buffer", "_error", "_have", "_late", "_max_frame", "_need", "_shapes")
 
     def __init__(self, max_frame: int = MAX_FRAME) -> None:
         self._buffer = b""
@@ -32,6 +33,7 @@ class FrameDecoder:
         self._need = 8
         self._error: ProtocolError | None = None
         self._max_frame = max_frame
+        self._shapes = Shapes()
 
     def feed(self, chunk: bytes) -> None:
         self._have += len(chunk)
@@ -84,7 +86,7 @@ class FrameDecoder:
                 need = 4 + length
                 break
             body_at = at + 8 + header_length
-            command = decode_header(mark >> 24, buffer[at + 8 : body_at])
+            command = self._command(mark >> 24, buffer[at + 8 : body_at])
             if body_at < end:
                 command.body = buffer[body_at:end]
             found.append(command)
@@ -92,6 +94,15 @@ class FrameDecoder:
         self._buffer = buffer[at:] if at else buffer
         self._have = size - at
         self._need = need
+
+    def _command(self, serialization: int, header: bytes) -> Command:
+        if serialization != JSON:
+            return decode_header(serialization, header)
+        command = self._shapes.read(header)
+        if command is None:
+            command = decode_header(serialization, header)
+            self._shapes.learn(header, command)
+        return command
 
 
 def encode(command: Command) -> bytes:

@@ -1,6 +1,7 @@
 """One socket: commands in, answers out, requests in both directions.
 
-The way of a read: bytes, whole commands, their handlers one after the other, then one write with all the answers.
+The way of a read: bytes, whole commands, their handlers one after the other, then one write with all the answers. A
+server looks once more for bytes before it writes.
 """
 
 import asyncio
@@ -276,7 +277,15 @@ class Connection:
     def _finish_read(self) -> None:
         if self._endpoint.after_read is not None:
             self._endpoint.after_read()
-        self._flush()
+        if self._out_size >= JOIN_BELOW or not self._endpoint.throttle:
+            self._flush()
+        elif self._out and not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush_after_poll)
+
+    def _flush_after_poll(self) -> None:
+        """Who sends without a pause has more in the socket already: the answers to that go into the same write."""
+        self._loop.call_soon(self._flush)
 
     def _handle(self, command: Command) -> None:
         if command.flag & RESPONSE:

@@ -44,6 +44,8 @@ class Appender:
         options: StoreOptions,
     ) -> None:
         self.last_time = 0
+        self.moment = 0
+        """The time that messages get while it is not 0: all of one read came at the same time."""
         self.time_went_back = False
         self.largest_unit = options.commitlog_file_size - BLANK_LENGTH
         self.max_message_size = options.max_message_size
@@ -119,6 +121,12 @@ class Appender:
             at += size
 
     def _now(self) -> int:
+        if self.moment:
+            return self.moment
+        return self.ask_time()
+
+    def ask_time(self) -> int:
+        """The clock's time, which becomes that of the newest message."""
         now = self._clock.now_ms()
         if now < self.last_time:
             self.time_went_back = True

@@ -105,7 +105,7 @@ class Dispatcher:
         dirty = self._table.dirty
         for message in batch:
             queue = message.queue
-            tags = value_of(message.properties, b"TAGS\x01")
+            tags = message.tags
             code = 0 if tags is None else self._codes.get(tags) or self._code_of(tags)
             if queue.bytes_topic == _SCHEDULE:
                 code = self._delivery_time(message, code)

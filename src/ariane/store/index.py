@@ -9,7 +9,7 @@ from ariane.env import Clock, Files
 from ariane.protocol.java import rolled, string_hash
 from ariane.protocol.units import TRANSACTION_ROLLBACK
 from ariane.store.indexfile import IndexFile
-from ariane.store.scan import Dispatched, value_of
+from ariane.store.scan import Dispatched
 
 log = logging.getLogger("ariane.store")
 
@@ -155,12 +155,10 @@ def hashes_of(message: Dispatched) -> list[int]:
     if message.sys_flag & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK:
         return hashes
     head = message.queue.key_hash
-    unique = value_of(message.properties, b"UNIQ_KEY\x01")
-    if unique is not None:
-        hashes.append(joined_hash(head, unique))
-    keys = value_of(message.properties, b"KEYS\x01")
-    if keys is not None:
-        for key in keys.split(b" "):
+    if message.unique_key is not None:
+        hashes.append(joined_hash(head, message.unique_key))
+    if message.keys is not None:
+        for key in message.keys.split(b" "):
             if key:
                 hashes.append(joined_hash(head, key))
     return hashes

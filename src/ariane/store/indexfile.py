@@ -13,7 +13,10 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
+
 from ariane.env import Files, MappedFile
+from ariane.protocol.native import i32, i64
 
 HEADER: Final = Struct(">qqqqii")
 INDEX_ENTRY: Final = Struct(">iqii")
@@ -23,16 +26,20 @@ SLOT_SIZE: Final = 4
 INDEX_ENTRY_SIZE: Final = 20
 _GROW: Final = 1 << 20  # entries are given room on the disk in steps of this
 _MAX_SECONDS: Final = 0x7FFFFFFF
+BIG_ENDIAN: Final = sys.byteorder == "big"
 
 
 class IndexFile:
-    """An open index file. The header is kept here and written by `write_header`."""
+    """An open index file. What is put stays here until `write_header`, but for the slots."""
 
     __slots__ = (
         "_allocated",
         "_end",
         "_files",
+        "_fresh",
+        "_fresh_at",
         "_memory",
+        "_slots",
         "begin_offset",
         "begin_time",
         "count",
@@ -61,6 +68,9 @@ class IndexFile:
         self.begin_time, self.end_time, self.begin_offset, self.end_offset, self.slots_used, self.count = header
         self.count = max(self.count, 1)
         self._memory = self.file.view(0, self._end)
+        self._slots = self._memory[HEADER_SIZE : self.entries_at].cast("I")
+        self._fresh = BytesWriter()  # entries since the header was written, which go into the file together
+        self._fresh_at = self.count
 
     @property
     def full(self) -> bool:
@@ -78,11 +88,10 @@ class IndexFile:
 
     def put(self, key_hash: int, offset: int, store_time: int) -> None:
         """Add an entry; there must be room for it."""
-        number = self.count
-        memory = self._memory
-        slot_at = HEADER_SIZE + key_hash % self.slots * SLOT_SIZE
-        older: int = SLOT.unpack_from(memory, slot_at)[0]
-        if older <= 0 or older > number:
+        number: i64 = self.count
+        slot = key_hash % self.slots
+        older = _swapped(self._slots[slot])
+        if older > number:  # also what would be negative
             older = 0
         if number <= 1:
             self.begin_offset = offset
@@ -90,9 +99,11 @@ class IndexFile:
         seconds = (store_time - self.begin_time) // 1000
         if seconds < 0 or seconds > _MAX_SECONDS:
             seconds = 0 if seconds < 0 else _MAX_SECONDS
-        entry_at = self.entries_at + number * INDEX_ENTRY_SIZE
-        INDEX_ENTRY.pack_into(memory, entry_at, key_hash, offset, seconds, older)
-        SLOT.pack_into(memory, slot_at, number)
+        write_i32_be(self._fresh, i32(key_hash))
+        write_i64_be(self._fresh, offset)
+        write_i32_be(self._fresh, i32(seconds))
+        write_i32_be(self._fresh, i32(older))
+        self._slots[slot] = _swapped(number)
         if older == 0:
             self.slots_used += 1
         self.count = number + 1
@@ -100,6 +111,11 @@ class IndexFile:
         self.end_time = store_time
 
     def write_header(self) -> None:
+        """Bring the file up to date: the entries that were put, then the header that counts them."""
+        if self.count > self._fresh_at:
+            self.file.write(self.entries_at + self._fresh_at * INDEX_ENTRY_SIZE, self._fresh.getvalue())
+            self._fresh = BytesWriter()
+            self._fresh_at = self.count
         self.file.write(0, self.header())
 
     def header(self) -> bytes:
@@ -144,7 +160,7 @@ class IndexFile:
                 SLOT.pack_into(rebuilt, (number - 1) * INDEX_ENTRY_SIZE + 16, slots[slot])
             used += slots[slot] == 0
             slots[slot] = number
-        if sys.byteorder == "little":
+        if not BIG_ENDIAN:
             slots.byteswap()
         self.make_room(0)
         if rebuilt != kept:
@@ -153,7 +169,7 @@ class IndexFile:
         self._end_at(count, used)
 
     def _end_at(self, count: int, used: int) -> None:
-        self.count = count
+        self.count = self._fresh_at = count
         self.slots_used = used
         if count > 1:
             _, self.begin_offset, _, _ = self.entry(1)
@@ -164,5 +180,13 @@ class IndexFile:
         self.write_header()
 
     def close(self) -> None:
+        self._slots.release()
         self._memory.release()
         self.file.close()
+
+
+def _swapped(value: i64) -> i64:
+    """A number of 32 bits in the other byte order: files are big-endian, machines are not."""
+    if BIG_ENDIAN:
+        return value
+    return (value & 0xFF) << 24 | (value & 0xFF00) << 8 | value >> 8 & 0xFF00 | value >> 24

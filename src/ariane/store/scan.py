@@ -24,6 +24,13 @@ _I16: Final = Struct(">h")
 _SIZE_MAGIC: Final = Struct(">iI")
 _SECTOR: Final = 512  # what a disk writes as a whole
 
+_TAGS: Final = b"TAGS\x01"
+_UNIQUE: Final = b"UNIQ_KEY\x01"
+_KEYS: Final = b"KEYS\x01"
+_T: Final = ord("T")
+_U: Final = ord("U")
+_K: Final = ord("K")
+
 UNIT: Final = 1
 END_OF_FILE: Final = 0
 NOTHING: Final = -1
@@ -33,6 +40,7 @@ class Dispatched:
     """A message on its way into its queue and the index. `properties` are the stored bytes."""
 
     __slots__ = (
+        "keys",
         "physical_offset",
         "properties",
         "queue",
@@ -40,7 +48,9 @@ class Dispatched:
         "size",
         "store_time",
         "sys_flag",
+        "tags",
         "tags_code",
+        "unique_key",
     )
 
     def __init__(
@@ -60,6 +70,7 @@ class Dispatched:
         self.store_time = store_time
         self.sys_flag = sys_flag
         self.properties = properties
+        self.tags, self.unique_key, self.keys = marks_of(properties)
         self.tags_code = 0
 
     @property
@@ -69,6 +80,30 @@ class Dispatched:
     @property
     def queue_id(self) -> int:
         return self.queue.queue_id
+
+
+def marks_of(properties: bytes) -> tuple[bytes | None, bytes | None, bytes | None]:
+    """The values of TAGS, UNIQ_KEY and KEYS, which every message is asked for, in one look."""
+    if PLAIN:
+        return value_of(properties, _TAGS), value_of(properties, _UNIQUE), value_of(properties, _KEYS)
+    tags: bytes | None = None
+    unique: bytes | None = None
+    keys: bytes | None = None
+    size: i64 = len(properties)
+    at: i64 = 0
+    while at < size:
+        first: i64 = properties[at]
+        end = at
+        while end < size and properties[end] != 2:
+            end += 1
+        if first == _U and properties[at : at + 9] == _UNIQUE:
+            unique = properties[at + 9 : end] or None
+        elif first == _T and properties[at : at + 5] == _TAGS:
+            tags = properties[at + 5 : end] or None
+        elif first == _K and properties[at : at + 5] == _KEYS:
+            keys = properties[at + 5 : end] or None
+        at = end + 1
+    return tags, unique, keys
 
 
 def value_of(properties: bytes, name: bytes) -> bytes | None:

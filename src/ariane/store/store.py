@@ -239,12 +239,16 @@ class MessageStore(StoreReader):
 
         With `dispatch` off the caller promises to call `dispatch_now` before the event loop goes on.
         """
+        if not dispatch and not self._appender.moment:
+            self._appender.moment = self._appender.ask_time()
         result = self._appender.append(unit)
         self._after_append(dispatch)
         return result
 
     def append_batch(self, units: list[Unit], *, dispatch: bool = True) -> PutResult:
         """Append messages of one queue in one write, contiguous in the log; all or none."""
+        if not dispatch and not self._appender.moment:
+            self._appender.moment = self._appender.ask_time()
         result = self._appender.append_batch(units)
         self._after_append(dispatch)
         return result
@@ -275,6 +279,7 @@ class MessageStore(StoreReader):
     def dispatch_now(self) -> None:
         """Put what was appended into queues and index, and tell the listeners."""
         self._dispatch_due = False
+        self._appender.moment = 0
         try:
             while self.dispatcher.run():
                 pass

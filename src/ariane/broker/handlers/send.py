@@ -9,8 +9,11 @@ from ariane.broker.acknowledge import Done
 from ariane.broker.handlers.put_status import failure, is_kept, response_code
 from ariane.broker.send_answer import SendAnswer
 from ariane.broker.send_properties import (
+    HAS_DELAY,
+    HAS_TRANSACTION,
     delay_level,
     is_prepared,
+    names_in,
     stored_properties,
     waits_for_store,
     without_delay,
@@ -23,6 +26,7 @@ from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import JSON, ONEWAY, Command
 from ariane.protocol.headers import SendMessageRequest, SendMessageRequestV2
 from ariane.protocol.ids import offset_id, offset_ids
+from ariane.protocol.sending import Sending, sending_of
 from ariane.protocol.units import TRANSACTION_ROLLBACK, Unit
 from ariane.remoting import Connection, Handler
 from ariane.store import PutResult, PutStatus
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
 _OK: Final = PutStatus.OK
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _TRANSACTION: Final = TRANSACTION_ROLLBACK  # both bits
+_SPECIAL: Final = HAS_DELAY | HAS_TRANSACTION  # such messages are stored elsewhere first
 _VERSION_3_4_9: Final = 121  # clients before it do not say how often a message may be retried
 
 
@@ -55,76 +60,82 @@ class SendHandler:
 
     def _take_options(self) -> None:
         options = self._broker.options
-        self._cluster = options.broker_cluster_name
+        self._cluster = options.broker_cluster_name.encode()
         self._answers = SendAnswer(options.region_id, options.trace_on)
         self._opens_at = options.start_accept_send_request_time_stamp_ms
 
     def send(self, connection: Connection, request: Command) -> Command | None:
         """SEND_MESSAGE: field names in full."""
-        return self._send(connection, request, request.parsed(SendMessageRequest))
+        return self._send(connection, request, sending_of(request.parsed(SendMessageRequest)))
 
     def send_v2(self, connection: Connection, request: Command) -> Command | None:
         """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: field names of one letter."""
-        return self._send(connection, request, request.parsed(SendMessageRequestV2))
+        sending = request.sending
+        if sending is None:
+            sending = sending_of(request.parsed(SendMessageRequestV2))
+        return self._send(connection, request, sending)
 
-    def _send(self, connection: Connection, request: Command, header: SendMessageRequest) -> Command | None:
+    def _send(self, connection: Connection, request: Command, sending: Sending) -> Command | None:
         began = 0.0 if request.flag & ONEWAY else self._flow.check(connection.last_read)
         if self._opens_at:
             self._check_open()
-        target = self._targets.get(header.topic) or self._targets.check(header)
-        queue_id = header.queue_id
+        target = self._targets.get(sending.topic) or self._targets.check(sending)
+        queue_id = sending.queue_id
         if queue_id < 0:
             queue_id = self._any_queue(target)
         elif queue_id >= target.queue_limit:
-            raise _illegal_queue(header, target, connection)
-        if header.batch or request.code == _BATCH:
-            return self._send_batch(connection, request, header, target, queue_id, began)
-        text = header.properties or ""
+            raise _illegal_queue(sending, target, connection)
+        if sending.batch or request.code == _BATCH:
+            return self._send_batch(connection, request, sending, target, queue_id, began)
+        names = names_in(sending.properties)
         unit = Unit(
             target.name,
             request.body,
-            stored_properties(text, self._cluster),
+            stored_properties(sending.properties, names, self._cluster),
             queue_id=queue_id,
-            flag=header.flag,
-            sys_flag=header.sys_flag | target.sys_flag,
-            born_time=header.born_timestamp,
+            flag=sending.flag,
+            sys_flag=sending.sys_flag | target.sys_flag,
+            born_time=sending.born_timestamp,
             born_host=connection.peer_host,
             store_host=self._broker.store_host,
-            reconsume_times=header.reconsume_times or 0,
+            reconsume_times=sending.reconsume_times,
         )
         if target.retry_group:
-            self._limit_retries(unit, target.retry_group, request, header)
-        if "DELAY\x01" in text or "TRAN_MSG\x01" in text:
-            self._check_transaction(text)
+            self._limit_retries(unit, target.retry_group, request, sending)
+        if names & _SPECIAL:
+            self._check_transaction(sending.properties)
             self._broker.before_store(unit)
         result = self._store.append(unit, dispatch=False)
         if result.status is not _OK:
             raise failure(self._broker, result.status)
         if began:
             self._flow.put_done(began, kept=not self._acknowledge.waits)
-        self._stats.put(header.topic, queue_id, 1, result.size)
-        return self._answer(connection, request, result, queue_id, text, None, began, target.is_new)
+        self._stats.put(sending.topic, queue_id, 1, result.size)
+        return self._answer(
+            connection, request, result, queue_id, self._waits(sending.properties, names), None, began, target
+        )
 
     def _send_batch(
         self,
         connection: Connection,
         request: Command,
-        header: SendMessageRequest,
+        sending: Sending,
         target: SendTarget,
         queue_id: int,
         began: float,
     ) -> Command | None:
-        if header.sys_flag & _TRANSACTION or delay_level(header.properties or "") > 0:
+        if sending.sys_flag & _TRANSACTION or delay_level(sending.properties) > 0:
             raise failure(self._broker, PutStatus.MESSAGE_ILLEGAL)  # a batch can be neither delayed nor undecided
-        units = self._units_of_batch(connection, request, header, target, queue_id)
+        units = self._units_of_batch(connection, request, sending, target, queue_id)
         result = self._store.append_batch(units, dispatch=False)
         if result.status is not _OK:
             raise failure(self._broker, result.status)
-        self._stats.put(header.topic, queue_id, len(units), result.size)
-        return self._answer(connection, request, result, queue_id, header.properties or "", units, began, target.is_new)
+        self._stats.put(sending.topic, queue_id, len(units), result.size)
+        waits = self._waits(sending.properties, names_in(sending.properties))
+        return self._answer(connection, request, result, queue_id, waits, units, began, target)
 
     def _units_of_batch(
-        self, connection: Connection, request: Command, header: SendMessageRequest, target: SendTarget, queue_id: int
+        self, connection: Connection, request: Command, sending: Sending, target: SendTarget, queue_id: int
     ) -> list[Unit]:
         try:
             items = split_batch(request.body)
@@ -132,10 +143,10 @@ class SendHandler:
             raise ResponseError(ResponseCode.MESSAGE_ILLEGAL, f"the batch is illegal: {error}") from None
         if not items:
             raise ResponseError(ResponseCode.MESSAGE_ILLEGAL, "the batch is illegal: it has no messages")
-        shared = stored_properties(header.properties or "", self._cluster)
+        shared = stored_properties(sending.properties, names_in(sending.properties), self._cluster)
         topic, born_host, store_host = target.name, connection.peer_host, self._broker.store_host
-        sys_flag = header.sys_flag | target.sys_flag
-        born_time, reconsume_times = header.born_timestamp, header.reconsume_times or 0
+        sys_flag = sending.sys_flag | target.sys_flag
+        born_time, reconsume_times = sending.born_timestamp, sending.reconsume_times
         units: list[Unit] = []
         for flag, body, properties in items:
             if properties and properties[-1] != 2:
@@ -162,16 +173,15 @@ class SendHandler:
         request: Command,
         result: PutResult,
         queue_id: int,
-        properties: str,
+        waits: bool,
         batch: list[Unit] | None,
         began: float,
-        is_new: bool,
+        target: SendTarget,
     ) -> Command | None:
         """The answer now or, when flush or replicas were promised, later."""
         if request.flag & ONEWAY:
             return None
-        waits = bool(self._acknowledge.waits) and waits_for_store(properties)
-        if waits or is_new:
+        if waits or target.is_new:
             response = request.reply(0, self._answers.fields(self._ids(result, batch), queue_id, result.queue_offset))
             self._answer_later(result, waits, self._when_kept(connection, request, response, began))
             return None
@@ -184,6 +194,10 @@ class SendHandler:
             data = self._answers.encoded(request.opaque, self._ids(result, batch), queue_id, result.queue_offset)
         connection.send_encoded(data)
         return None
+
+    def _waits(self, properties: bytes, names: int) -> bool:
+        """Whether flush or replicas were promised, and the sender wants to hear of them."""
+        return bool(self._acknowledge.waits) and waits_for_store(properties, names)
 
     def _ids(self, result: PutResult, batch: list[Unit] | None) -> str:
         """The offset ids of what was stored, with commas between them."""
@@ -229,7 +243,7 @@ class SendHandler:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"the topic[{target.config.topic_name}] has no write queue")
         return self._random.randrange(target.write_queues)
 
-    def _limit_retries(self, unit: Unit, group: str, request: Command, header: SendMessageRequest) -> None:
+    def _limit_retries(self, unit: Unit, group: str, request: Command, sending: Sending) -> None:
         """A message that a client sends to its retry topic itself ends with the dead letters after too many retries."""
         options = self._broker.options
         config = self._broker.groups.find(group, auto_create=options.auto_create_subscription_group)
@@ -238,8 +252,8 @@ class SendHandler:
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group} {FAQ}"
             )
         most = config.retry_max_times
-        if request.version >= _VERSION_3_4_9 and header.max_reconsume_times is not None:
-            most = header.max_reconsume_times
+        if request.version >= _VERSION_3_4_9 and sending.max_reconsume_times is not None:
+            most = sending.max_reconsume_times
         if unit.reconsume_times >= most:
             topic = dead_letter_topic(group)
             self._broker.topics.ensure(topic, 1, options.dlq_topic_perm)
@@ -247,7 +261,7 @@ class SendHandler:
             unit.queue_id = 0
             unit.properties = without_delay(unit.properties)
 
-    def _check_transaction(self, properties: str) -> None:
+    def _check_transaction(self, properties: bytes) -> None:
         options = self._broker.options
         if options.reject_transaction_message and is_prepared(properties):
             remark = f"the broker[{options.broker_ip1}] sending transaction message is forbidden"
@@ -261,14 +275,14 @@ class SendHandler:
             )
 
 
-def _illegal_queue(header: SendMessageRequest, target: SendTarget, connection: Connection) -> ResponseError:
+def _illegal_queue(sending: Sending, target: SendTarget, connection: Connection) -> ResponseError:
     c = target.config
     text = (
         f"TopicConfig [topicName={c.topic_name}, readQueueNums={c.read_queue_nums}, "
         f"writeQueueNums={c.write_queue_nums}, perm={permission_text(c.perm)}, topicFilterType={c.topic_filter_type}, "
         f"topicSysFlag={c.topic_sys_flag}, order={'true' if c.order else 'false'}]"
     )
-    remark = f"request queueId[{header.queue_id}] is illegal, {text} Producer: {connection.peer}"
+    remark = f"request queueId[{sending.queue_id}] is illegal, {text} Producer: {connection.peer}"
     return ResponseError(ResponseCode.SYSTEM_ERROR, remark)
 
 

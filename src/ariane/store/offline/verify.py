@@ -116,8 +116,7 @@ def _contradiction(unit: Dispatched, topic: str, queue_id: int, number: int, siz
 def _is_code_of(unit: Dispatched, code: int) -> bool:
     if unit.topic == SCHEDULE_TOPIC and value_of(unit.properties, b"DELAY\x01") is not None:
         return code >= unit.store_time  # when it is due: the table of delays is not in the store
-    tags = value_of(unit.properties, b"TAGS\x01")
-    return code == (0 if tags is None else string_hash(tags.decode(errors="replace")))
+    return code == (0 if unit.tags is None else string_hash(unit.tags.decode(errors="replace")))
 
 
 # -- index --------------------------------------------------------------------------------------------------------

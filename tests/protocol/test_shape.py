@@ -1,0 +1,125 @@
+"""Headers that are nearly the same as one before are read by their shape, to the same result as in general."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.command import JSON, Command, decode_header
+from ariane.protocol.frame import FrameDecoder, framed
+from ariane.protocol.headers import SendMessageRequestV2
+from ariane.protocol.sending import sending_of
+
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+sends = st.fixed_dictionaries({
+    "b": st.sampled_from(["orders", "stock", 'quo"te', "ä"]),
+    "e": st.integers(-2, 1 << 31) | st.integers(0, 9),
+    "g": st.integers(-1, 1 << 63) | st.integers(1_700_000_000_000, 1_800_000_000_000),
+    "i": st.dictionaries(names, names, max_size=3).map(lambda d: "".join(f"{k}\x01{v}\x02" for k, v in d.items())),
+    "opaque": st.integers(-(1 << 31), (1 << 31) - 1),
+})  # fmt: skip
+
+
+PROPERTIES = "UNIQ_KEY\x017F\x02WAIT\x01true"
+FIRST: dict[str, object] = {"b": "orders", "e": 1, "g": 1_700_000_000_000, "i": PROPERTIES, "opaque": 7}
+SAID = (
+    "topic", "default_topic", "default_topic_queue_nums", "queue_id", "sys_flag", "born_timestamp", "flag",
+    "properties", "reconsume_times", "max_reconsume_times", "unit_mode", "batch",
+)  # fmt: skip
+
+
+def header(values: dict[str, object], **changes: object) -> bytes:
+    """A header as Apache's client writes it: keys in this order, the values of fields as text."""
+    fields = {
+        "a": "group", "b": values["b"], "c": "TBW102", "d": "4", "e": str(values["e"]), "f": "0",
+        "g": str(values["g"]), "h": "0", "i": values["i"], "j": "0", "k": "false", "m": "false",
+    }  # fmt: skip
+    command = {
+        "code": int(RequestCode.SEND_MESSAGE_V2), "extFields": fields, "flag": 0, "language": "JAVA",
+        "opaque": values["opaque"], "serializeTypeCurrentRPC": "JSON", "version": 407,
+    }  # fmt: skip
+    return msgspec.json.encode(command | changes)
+
+
+def told(command: Command) -> tuple[object, ...]:
+    """All that a command says."""
+    sending = command.sending
+    if sending is None:
+        try:
+            sending = sending_of(command.parsed(SendMessageRequestV2))
+        except Exception as error:
+            return (command.code, command.opaque, str(error))
+    parts = [getattr(sending, name) for name in SAID]
+    rest = (command.code, command.opaque, command.flag, command.remark, command.language, command.version, command.body)
+    return (*parts, *rest, command.fields)
+
+
+def decoded(decoder: FrameDecoder, data: bytes) -> Command:
+    decoder.feed(data)
+    [command] = decoder.take()
+    return command
+
+
+@given(st.lists(sends, min_size=2, max_size=12))
+def test_a_header_of_a_known_shape_says_what_the_general_way_reads(values: list[dict[str, object]]) -> None:
+    decoder = FrameDecoder()
+    for one in values:
+        text = header(one)
+        assert told(decoded(decoder, framed(text, JSON))) == told(decode_header(JSON, text))
+
+
+def test_the_second_header_of_a_shape_needs_no_decoding() -> None:
+    decoder = FrameDecoder()
+    assert decoded(decoder, framed(header(FIRST), JSON)).sending is None
+    second = decoded(decoder, framed(header(FIRST | {"e": 3, "opaque": 8}), JSON))
+    assert second.sending is not None
+    assert (second.sending.queue_id, second.opaque) == (3, 8)
+    assert second.sending.properties == PROPERTIES.encode()
+
+
+def test_whoever_changes_the_fields_is_heard() -> None:
+    decoder = FrameDecoder()
+    decoded(decoder, framed(header(FIRST), JSON))
+    command = decoded(decoder, framed(header(FIRST), JSON))
+    command.fields["e"] = "5"
+    assert command.sending is None
+    assert command.parsed(SendMessageRequestV2).queue_id == 5
+
+
+def test_a_header_that_differs_anywhere_else_is_decoded_in_full() -> None:
+    decoder = FrameDecoder()
+    decoded(decoder, framed(header(FIRST), JSON))
+    for change in ({"flag": 2}, {"version": 408}, {"language": "GO"}, {"remark": "r"}):
+        text = header(FIRST, **change)
+        command = decoded(decoder, framed(text, JSON))
+        assert told(command) == told(decode_header(JSON, text))
+
+
+def test_every_cut_and_every_changed_byte_reads_as_the_general_way_reads_it() -> None:
+    whole = header(FIRST)
+    for at in range(len(whole)):
+        for text in (whole[:at], whole[:at] + b"\x00" + whole[at + 1 :], whole[:at] + b"7" + whole[at + 1 :]):
+            decoder = FrameDecoder()
+            decoded(decoder, framed(whole, JSON))
+            assert outcome(decoder, text) == general(text)
+
+
+def outcome(decoder: FrameDecoder, text: bytes) -> object:
+    try:
+        return told(decoded(decoder, framed(text, JSON)))
+    except Exception as error:
+        return str(error)
+
+
+def general(text: bytes) -> object:
+    try:
+        return told(decode_header(JSON, text))
+    except Exception as error:
+        return str(error)
+
+
+def test_many_topics_on_one_connection_do_not_pile_up() -> None:
+    decoder = FrameDecoder()
+    for number in range(1000):
+        text = header(FIRST | {"b": f"topic-{number}"})
+        assert told(decoded(decoder, framed(text, JSON))) == told(decode_header(JSON, text))
