@@ -43,6 +43,7 @@ class Portal:
         self._loop = _new_loop()
         self._local = threading.local()
         self._turn = threading.Lock()
+        self._crowd: set[object] = set()  # what `begin` has given to the loop because somebody else was at it
         self._calls: deque[_Call[Any]] = deque()
         self._woken = False
         self._thread = threading.Thread(target=self._serve, name="ariane-client", daemon=True)
@@ -110,8 +111,8 @@ class Portal:
 
         One thread at a time: several would only wait for each other, so that the loop does better for all of them.
         """
-        if not self._turn.acquire(blocking=False):
-            return self.run(work)
+        if self._crowd or not self._turn.acquire(blocking=False):
+            return self._run_in_crowd(work)
         try:
             self._check(work)
             work.send(None)
@@ -121,6 +122,13 @@ class Portal:
         finally:
             self._turn.release()
         return self.run(work)
+
+    def _run_in_crowd(self, work: Coroutine[Any, Any, T]) -> T:
+        self._crowd.add(work)
+        try:
+            return self.run(work)
+        finally:
+            self._crowd.discard(work)
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Begin a coroutine and return at once."""
