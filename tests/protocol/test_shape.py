@@ -77,6 +77,18 @@ def test_the_second_header_of_a_shape_needs_no_decoding() -> None:
     assert second.sending.properties == PROPERTIES.encode()
 
 
+def test_a_number_at_the_very_end_is_found_too() -> None:
+    """Our own client writes its opaque last."""
+    decoder = FrameDecoder()
+    command = msgspec.json.decode(header(FIRST))
+    opaque = command.pop("opaque")
+    text = msgspec.json.encode(command | {"opaque": opaque})
+    decoded(decoder, framed(text, JSON))
+    again = decoded(decoder, framed(text, JSON))
+    assert again.sending is not None
+    assert told(again) == told(decode_header(JSON, text))
+
+
 def test_whoever_changes_the_fields_is_heard() -> None:
     decoder = FrameDecoder()
     decoded(decoder, framed(header(FIRST), JSON))

@@ -17,7 +17,6 @@ from ariane.protocol.native import i64
 from ariane.protocol.sending import Sending, sending_of
 
 _PLACES: Final = (b'"e":"', b'"g":"', b'"i":"', b'"opaque":')  # in the order in which clients write them
-_ENDS: Final = (b'"', b'"', b'"', b",")
 _SENDS: Final = (int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE))
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
@@ -116,13 +115,13 @@ def shape_of(header: bytes, command: Command) -> Shape | None:
     """The shape of a header that was decoded to `command`, if it has one."""
     parts: list[bytes] = []
     at = 0
-    for name, end in zip(_PLACES, _ENDS, strict=True):
+    for name in _PLACES:
         found = header.find(name, at)
         if found < 0:
             return None
         start = found + len(name)
         parts.append(header[at:start])
-        at = header.find(end, start)
+        at = _end_of_value(header, start)
         if at < 0:
             return None
     parts.append(header[at:])
@@ -130,6 +129,16 @@ def shape_of(header: bytes, command: Command) -> Shape | None:
         return Shape(parts, sending_of(command.parsed(SendMessageRequestV2)), command)
     except (ResponseError, UnicodeEncodeError):  # its sender will hear of it
         return None
+
+
+def _end_of_value(header: bytes, start: int) -> int:
+    """Where the text or the number that begins at `start` ends; -1 when it does not."""
+    if header[start - 1] == _QUOTE:
+        return header.find(b'"', start)
+    at = start
+    while header[at : at + 1].isdigit():
+        at += 1
+    return at
 
 
 class Shapes:
