@@ -44,6 +44,17 @@ async def test_a_consumer_polls_in_its_namespace(ns: str, admin: Admin) -> None:
     assert (found[0].topic, found[0].body) == (topic, b"x")
 
 
+async def test_a_topic_may_be_taken_and_left_by_its_bare_name(ns: str, admin: Admin) -> None:
+    tenant, first, second = unique("tenant"), unique("topic"), unique("topic")
+    for topic in (first, second):
+        await admin.create_topic(f"{tenant}%{topic}", queues=1)
+    async with aio.LitePullConsumer(unique("group"), first, name_servers=ns, namespace=tenant) as consumer:
+        await consumer.subscribe(second)
+        await consumer.unsubscribe(first)
+        assert {queue.topic for queue in await consumer.assignment()} == {f"{tenant}%{second}"}
+        assert {queue.topic for queue in await consumer.queues(second)} == {f"{tenant}%{second}"}
+
+
 async def test_apaches_brokers_take_messages_at_their_second_port(site: Site, topic: str) -> None:
     if site.kind == "ariane":
         return  # has one port

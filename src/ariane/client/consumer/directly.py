@@ -5,6 +5,7 @@ import asyncio
 from ariane.client.consumer.listener import ConsumeStatus, Delivery
 from ariane.client.consumer.process_queue import ProcessQueue
 from ariane.client.consumer.running import Batch, Runner
+from ariane.client.namespaces import unwrap
 from ariane.env import Clock
 from ariane.message import RETRY_TOPIC, ReceivedMessage, retry_topic
 from ariane.protocol.bodies import ConsumeMessageDirectlyResult
@@ -19,11 +20,12 @@ _WORDS = {
 
 
 async def consume_directly(
-    group: str, runner: Runner, message: ReceivedMessage, clock: Clock, *, orderly: bool
+    group: str, namespace: str, runner: Runner, message: ReceivedMessage, clock: Clock, *, orderly: bool
 ) -> ConsumeMessageDirectlyResult:
     """Call the listener and say what it said."""
     if message.topic == retry_topic(group):
         message.topic = message.properties.get(RETRY_TOPIC, message.topic)
+    message.topic = unwrap(namespace, message.topic)
     finished: asyncio.Future[Batch] = asyncio.get_running_loop().create_future()
     batch = Batch(ProcessQueue(message.queue, clock), [message], Delivery(message.queue), finished.set_result)
     runner.submit(batch)

@@ -254,7 +254,8 @@ class Engine:
 
     async def consume_directly(self, message: ReceivedMessage) -> ConsumeMessageDirectlyResult:
         """An administrator hands a message to the listener."""
-        return await consume_directly(self._group, self._runner, message, self._clock, orderly=self._options.orderly)
+        namespace, orderly = self._options.namespace, self._options.orderly
+        return await consume_directly(self._group, namespace, self._runner, message, self._clock, orderly=orderly)
 
     def running_info(self) -> ConsumerRunningInfo:
         """All about this consumer."""

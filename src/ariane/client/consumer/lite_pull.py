@@ -65,6 +65,7 @@ class LitePullConsumer(Lifecycle):
         """Take a topic, whose queues the group divides."""
         if self._assigned:
             raise ClientError("queues were assigned by hand: a consumer either assigns or subscribes")
+        topic = wrap(self._options.namespace, topic)
         self._subscriptions[topic] = subscription(topic, expression, self._env.clock.now_ms())
         if self._engine_or_none is not None:
             instance = self._running()
@@ -75,6 +76,7 @@ class LitePullConsumer(Lifecycle):
 
     async def unsubscribe(self, topic: str) -> None:
         """Take a topic no longer."""
+        topic = wrap(self._options.namespace, topic)
         self._subscriptions.pop(topic, None)
         if self._engine_or_none is not None:
             self._running()
@@ -109,7 +111,7 @@ class LitePullConsumer(Lifecycle):
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """All queues of a topic."""
-        return await self._running().calls.queues(topic)
+        return await self._running().calls.queues(wrap(self._options.namespace, topic))
 
     async def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Pull nothing more of these queues."""
