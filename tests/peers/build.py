@@ -95,7 +95,7 @@ def _copy_jars(jars: Path) -> None:
         places = [f"-Dmaven.repo.local={CACHE / 'm2'}", f"-DoutputDirectory={part}"]
         run_tool(["mvn", "-B", "-q", "-ntp", "-f", str(JAVA / "pom.xml"), COPY, "-DincludeScope=runtime", *places])
         part.rename(kept)
-    jars.symlink_to(kept)
+    jars.symlink_to(Path("..") / kept.name)  # a cache that is moved stays whole
 
 
 def run_tool(command: list[str]) -> None:
