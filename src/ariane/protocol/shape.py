@@ -5,9 +5,8 @@ header that was decoded in full the text between those places is remembered; the
 what differs is read. Whatever does not fit to the letter is left to the general way.
 """
 
+from types import FunctionType
 from typing import Final
-
-from librt.strings import BytesWriter
 
 from ariane.errors import ResponseError
 from ariane.protocol.codes import RequestCode
@@ -89,13 +88,13 @@ class Shape:
         size: i64 = len(header)
         at = self._at
         start = at
-        writer = BytesWriter()
+        pieces: list[bytes] = []
         while at < size:
             byte: i64 = header[at]
             if byte == _QUOTE:
-                writer.write(header[start:at])
+                pieces.append(header[start:at])
                 self._at = at
-                self._text = writer.getvalue()
+                self._text = b"".join(pieces)
                 return True
             if byte < 32 or byte > 126:
                 return False
@@ -103,8 +102,8 @@ class Shape:
                 escaped = header[at + 1 : at + 6]
                 if escaped != b"u0001" and escaped != b"u0002":
                     return False
-                writer.write(header[start:at])
-                writer.append(header[at + 5] - 48)
+                pieces.append(header[start:at])
+                pieces.append(b"\x01" if escaped == b"u0001" else b"\x02")
                 at += 5
                 start = at + 1
             at += 1
@@ -168,7 +167,7 @@ class Shapes:
 
     def learn(self, header: bytes, command: Command) -> None:
         """A header of no known shape was decoded; remember its shape, unless that has helped too rarely."""
-        if command.code not in _SENDS or command.remark is not None or self._missed > _PATIENCE:
+        if PLAIN or command.code not in _SENDS or command.remark is not None or self._missed > _PATIENCE:
             return
         self._missed += 1
         if self._missed > _PATIENCE:
@@ -179,3 +178,7 @@ class Shapes:
             if shape is not None and shape.read(header) is not None:
                 self._known.append(shape)
                 self._last = shape
+
+
+PLAIN: Final = isinstance(shape_of, FunctionType)
+"""Whether this module is not compiled; then a decoder written in C costs less than a look at each byte."""
