@@ -209,6 +209,7 @@ def test_any_bytes_are_answered_or_close_the_connection_and_never_raise(chunks, 
         for chunk in chunks:
             if not transport.closed:
                 connection.data_received(chunk)
+        connection.eof_received()
         connection.connection_lost(None)
         decoder = FrameDecoder()
         decoder.feed(transport.written)

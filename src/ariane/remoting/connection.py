@@ -92,6 +92,7 @@ class Connection:
 
     def eof_received(self) -> bool:
         self._why = self._why or "closed by the peer"
+        self._flush()  # a peer that has said all may still listen
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
