@@ -57,9 +57,18 @@ class Target:
                 part = list(messages[index :: len(queue_ids)])
                 for at in range(0, len(part), 2000):
                     producer.send_batch(part[at : at + 2000], queue=MessageQueue(topic, broker, queue_id), timeout=60)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until all that was stored is in its queues: Apache's broker brings it there a little later."""
+        if self.kind == "apache":
+            with Admin(name_servers=self.namesrv) as admin:
+                [address] = admin.masters()
+                await_that("dispatch", lambda: admin.broker_stats(address)["dispatchBehindBytes"] == "0")
 
     def received(self, topic: str) -> list[ReceivedMessage]:
         """Everything in a topic, queue by queue."""
+        self.settle()
         found: list[ReceivedMessage] = []
         with PullClient(name_servers=self.namesrv) as reader:
             for queue in reader.queues(topic):

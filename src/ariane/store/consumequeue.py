@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ariane.env import Files
+from ariane.store.entry_bytes import entry_of
 from ariane.store.layout import BLANK_ENTRY, BLANK_SIZE, ENTRY, ENTRY_SIZE, file_name
 from ariane.store.openfiles import OpenFiles
 
@@ -77,7 +78,7 @@ class ConsumeQueue:
             return False
         if queue_offset != self.max_offset and not self._jump(queue_offset):
             return False
-        self.tail += ENTRY.pack(physical, size, tags_code)
+        self.tail += entry_of(physical, size, tags_code)
         self.max_offset = queue_offset + 1
         self.max_physical = physical + size
         return True

@@ -3,10 +3,12 @@
 import logging
 import time
 from pathlib import Path
+from types import FunctionType
 from typing import Final
 
 from ariane.env import Clock, Files
 from ariane.protocol.java import rolled, string_hash
+from ariane.protocol.native import i64
 from ariane.protocol.units import TRANSACTION_ROLLBACK
 from ariane.store.indexfile import IndexFile
 from ariane.store.scan import Dispatched
@@ -35,6 +37,10 @@ def _positive(value: int) -> int:
 
 def joined_hash(head: int, key: bytes) -> int:
     """The index hash of a text whose first part has the Java hash `head` and whose second part is `key`."""
+    if not PLAIN:
+        quick = _ascii_hash(head, key)
+        if quick >= 0:
+            return _positive(quick)
     if not key.isascii():
         text = key.decode(errors="replace")
         units = len(text.encode("utf-16-be", "surrogatepass")) // 2
@@ -46,6 +52,24 @@ def joined_hash(head: int, key: bytes) -> int:
         value = (head * _POWER + (_remember(start) if known is None else known)) & _MASK
         key = key[_SHARED:]
     return _positive(rolled(value, key))
+
+
+def _ascii_hash(head: i64, key: bytes) -> i64:
+    """Byte by byte, which costs least when it is compiled; -1 when not all bytes are ASCII."""
+    value = head
+    size: i64 = len(key)
+    at: i64 = 0
+    while at < size:
+        byte: i64 = key[at]
+        if byte > 127:
+            return -1
+        value = value * 31 + byte & _MASK
+        at += 1
+    return value
+
+
+PLAIN: Final = isinstance(_ascii_hash, FunctionType)
+"""Whether this module is not compiled."""
 
 
 def _remember(start: bytes) -> int:

@@ -152,6 +152,8 @@ class Engine:
         except ArianeError as error:
             log.warning("%s: %s cannot be taken now: %s", self._group, queue, error)
             return False
+        if self.puller.subscription(queue.topic) is None:
+            return False  # given up while its offset was asked for
         self.table[queue] = cache
         self._pulls[queue] = self._instance.spawn(self._pull(cache))
         return True

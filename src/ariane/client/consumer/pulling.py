@@ -83,7 +83,10 @@ class Puller:
             queue.changed.clear()
             await queue.changed.wait()
         subscription = self.subscription(queue.queue.topic)
-        if queue.dropped or subscription is None:
+        if queue.dropped:
+            return
+        if subscription is None:  # its topic was given up meanwhile: the next round of dividing queues takes it away
+            await self._clock.sleep(FIRST_PAUSE)
             return
         queue.last_pull = self._clock.monotonic()
         try:
