@@ -54,7 +54,7 @@ async def running(service: Service, port: int, option: str) -> AsyncIterator[Non
 
 
 def _spare_the_collector() -> None:
-    """What is there now stays and needs no looking after; messages make no cycles, so that a look now and then is enough."""
+    """What is there now stays and needs no looking after; messages make no cycles, so a rare look is enough."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
