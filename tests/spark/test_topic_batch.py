@@ -1,5 +1,6 @@
 """Topics read in batch, from our broker and from Apache's."""
 
+import gc
 import json
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from ariane.client.sync import Producer
 from ariane.errors import ConfigError
 from ariane.message import Message
+from ariane.spark.schema import DEFAULT_SCHEMA
+from ariane.spark.topic_batch import TopicReader
 from ariane.spark.topic_options import TopicOptions
 from tests.peers import unique
 from tests.spark.clusters import Target, numbered
@@ -76,6 +79,30 @@ def test_small_pulls_are_put_together_and_more_partitions_split_queues(spark: An
     frame = read(spark, target, topic, pullBatchSize=7, minPartitions=3)
     assert frame.rdd.getNumPartitions() == 3
     assert numbers(frame) == list(range(2000))
+
+
+def test_queues_with_little_to_read_share_a_task(spark: Any, ours: Target) -> None:
+    topic = ours.topic()
+    messages = numbered(topic, 5400, size=1)
+    ours.send(topic, messages[:400])
+    assert read(spark, ours, topic).rdd.getNumPartitions() == 1
+    assert read(spark, ours, topic, minPartitions=2).rdd.getNumPartitions() == 4
+    ours.send(topic, messages[400:], queue_ids=(1,))
+    frame = read(spark, ours, topic)
+    shared = frame.rdd.mapPartitions(lambda rows: [sorted({row.queueId for row in rows})]).collect()
+    assert shared == [[0, 1], [2, 3]]
+    assert numbers(frame) == list(range(5400))
+
+
+def test_a_worker_does_not_search_what_it_has_imported_for_garbage(spark: Any, ours: Target) -> None:
+    topic = ours.topic(queues=1)
+    ours.send(topic, numbered(topic, 10), queue_ids=(0,))
+    options = TopicOptions.parse({"nameserver": ours.namesrv, "topic": topic}, streaming=False)
+    reader = TopicReader(options, DEFAULT_SCHEMA)
+    parts = spark.sparkContext.parallelize(reader.partitions(), 1)
+    counts = parts.map(lambda part: (sum(len(rows) for rows in reader.read(part)), gc.get_freeze_count())).collect()
+    assert [(rows, frozen > 10_000) for rows, frozen in counts] == [(10, True)]
+    assert gc.get_freeze_count() == 0  # the driver's own collector is left alone
 
 
 def test_a_schema_is_the_projection_and_chooses_types(spark: Any, target: Target) -> None:

@@ -140,10 +140,11 @@ class Cluster:
         first = GetMinOffsetRequest(queue.topic, queue.queue_id)
         end = GetMaxOffsetRequest(queue.topic, queue.queue_id)
         try:
-            return Bounds(
-                max(await self._offset(queue, RequestCode.GET_MIN_OFFSET, first), 0),
-                max(await self._offset(queue, RequestCode.GET_MAX_OFFSET, end), 0),
+            found = await asyncio.gather(
+                self._offset(queue, RequestCode.GET_MIN_OFFSET, first),
+                self._offset(queue, RequestCode.GET_MAX_OFFSET, end),
             )
+            return Bounds(max(found[0], 0), max(found[1], 0))
         except RemotingError:
             if required:
                 raise

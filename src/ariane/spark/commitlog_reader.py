@@ -19,6 +19,7 @@ from ariane.spark.pruning import prune_by_time, prune_by_topic
 from ariane.spark.queue_files import QueueRange, queues_of, read_queue, topics_of
 from ariane.spark.schema import arrow_schema
 from ariane.spark.unit_table import Mask, UnitTable
+from ariane.spark.worker import spare_collector
 
 
 class LogPartition(InputPartition):
@@ -78,6 +79,7 @@ class CommitlogReader(DataSourceReader):
 
 def read_partition(partition: InputPartition, options: CommitlogOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The record batches of one partition; shared by the batch and the streaming reader."""
+    spare_collector()
     for table in _tables(partition, options.fail):
         chosen = _choose(table, options)
         if len(chosen):

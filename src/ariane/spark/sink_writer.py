@@ -20,6 +20,7 @@ from ariane.spark.settling import Settlement
 from ariane.spark.sink_options import Delivery, SinkOptions
 from ariane.spark.sink_rows import RowKeys, check_columns, rows_of
 from ariane.spark.sink_sender import Request, SinkSender
+from ariane.spark.worker import spare_collector
 
 
 @dataclass
@@ -61,6 +62,7 @@ class Sink:
 
     def send(self, batches: Iterator[pa.RecordBatch], work: Work | None = None) -> Sent:
         """What one task does."""
+        spare_collector()
         work = work or Work.here(self.write_id)
         group = self.options.group or f"spark_{work.write}"
         token = f"{work.batch}/{work.partition}/{secrets.token_hex(8)}"

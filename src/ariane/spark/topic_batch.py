@@ -1,6 +1,7 @@
 """A topic read in batch. Executors import this module, so what only the driver needs is imported where it is used."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -10,19 +11,21 @@ from ariane.spark.pulling import QueueSlice
 from ariane.spark.schema import arrow_schema
 from ariane.spark.topic_options import TopicOptions
 from ariane.spark.topic_reader import read_slice
+from ariane.spark.worker import spare_collector
 
 
 class SlicePartition(InputPartition):
-    """Offsets of one queue."""
+    """Offsets of one queue, or of several that have little to read."""
 
-    def __init__(self, part: QueueSlice) -> None:
-        self.part = part
+    def __init__(self, parts: Sequence[QueueSlice]) -> None:
+        self.parts = tuple(parts)
 
 
 def read_partition(partition: InputPartition, options: TopicOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The record batches of one partition."""
+    spare_collector()
     if isinstance(partition, SlicePartition):
-        return read_slice(partition.part, options, schema)
+        return chain.from_iterable(read_slice(part, options, schema) for part in partition.parts)
     return iter(())  # Spark's stand-in for no partitions at all
 
 
@@ -35,13 +38,13 @@ class TopicReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         from ariane.spark.cluster import Cluster
-        from ariane.spark.topic_plan import end_offsets, queues_of, slices, start_offsets
+        from ariane.spark.topic_plan import end_offsets, queues_of, start_offsets, tasks
 
         with Cluster(self.options.access) as cluster:
             bounds = cluster.bounds(queues_of(cluster, self.options))
             start = start_offsets(cluster, self.options, bounds)
             end = end_offsets(cluster, self.options, bounds)
-            return [SlicePartition(part) for part in slices(cluster, start, end, self.options.min_partitions)]
+            return [SlicePartition(parts) for parts in tasks(cluster, start, end, self.options.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.schema)

@@ -1,12 +1,15 @@
 """From where to where each queue is read, and in which slices."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from ariane.message import MessageQueue
 from ariane.spark.cluster import Bounds, Cluster
 from ariane.spark.offsets import EARLIEST, LATEST, Offsets, split
 from ariane.spark.pulling import QueueSlice, lost
 from ariane.spark.topic_options import Point, TopicOptions
+
+WORTH_A_TASK: Final = 4096  # messages: to start a task takes Spark as long as to read about so many
 
 
 def queues_of(cluster: Cluster, options: TopicOptions, *, required: bool = True) -> list[MessageQueue]:
@@ -53,14 +56,28 @@ def _within(offset: int, edge: Bounds) -> int:
     return max(edge.first, min(offset, edge.end))
 
 
-def slices(cluster: Cluster, start: Offsets, end: Offsets, min_partitions: int) -> list[QueueSlice]:
-    """One slice a queue, large queues in several when more partitions are wanted."""
+def tasks(cluster: Cluster, start: Offsets, end: Offsets, min_partitions: int) -> list[list[QueueSlice]]:
+    """What each task reads: a queue, or several that have little, or a part of one when more tasks are wanted."""
     ranges = {queue: (start.get(queue, 0), stop) for queue, stop in sorted(end.items()) if stop > start.get(queue, 0)}
-    return [
+    slices = [
         QueueSlice(queue, first, last, cluster.addresses(queue.broker_name))
         for queue, pieces in _pieces(ranges, min_partitions)
         for first, last in pieces
     ]
+    return _together(slices) if min_partitions == 1 else [[part] for part in slices]
+
+
+def _together(slices: list[QueueSlice]) -> list[list[QueueSlice]]:
+    """Slices that follow each other put together until they are worth a task."""
+    groups: list[list[QueueSlice]] = []
+    count = WORTH_A_TASK
+    for part in slices:
+        if count >= WORTH_A_TASK:
+            groups.append([])
+            count = 0
+        groups[-1].append(part)
+        count += part.stop - part.start
+    return groups
 
 
 def _pieces(

@@ -17,7 +17,7 @@ from ariane.spark.pulling import lost
 from ariane.spark.schema import arrow_schema
 from ariane.spark.topic_batch import SlicePartition, read_partition
 from ariane.spark.topic_options import TopicOptions
-from ariane.spark.topic_plan import queues_of, slices, start_offsets
+from ariane.spark.topic_plan import queues_of, start_offsets, tasks
 
 log = logging.getLogger("ariane.spark")
 
@@ -121,7 +121,7 @@ class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise lost(queue, begin[queue], edge.first, edge.end)
                 log.warning("%s: offsets %d to %d expired before they were read", queue, begin[queue], edge.first)
             begin[queue] = max(begin.get(queue, edge.first), edge.first)
-        return [SlicePartition(part) for part in slices(self.cluster, begin, stop, self.options.min_partitions)]
+        return [SlicePartition(parts) for parts in tasks(self.cluster, begin, stop, self.options.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(partition, self.options, self.schema)
