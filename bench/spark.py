@@ -27,7 +27,7 @@ from ariane.protocol.units import decode_unit
 from bench.brokers import Ariane
 from bench.kafka import Kafka, Tool
 from bench.process import cpu_with_children, descendants, machine
-from bench.spark_batches import ROWS, Batches, run_batches
+from bench.spark_batches import ROWS, Batches, floors, run_batches
 from bench.spark_targets import (
     KAFKA,
     LOG_TO_NOOP,
@@ -47,6 +47,8 @@ PULLS = "".join(  # a broker that serves batch readers gives them more than 32 m
     for where in ("Memory", "Disk")
 )
 WARM = 2  # the JVM compiles what it runs often
+FLOOR_BATCHES = 100
+TOPIC = "topic"
 PATIENCE = 15.0  # seconds for a case: a slow one runs less often
 POM = Path(__file__).parent / "java" / "spark-kafka" / "pom.xml"
 
@@ -218,17 +220,23 @@ def run_store(bench: Bench, store: Path, folder: Path) -> None:
     bench.case(PARQUET_BOUND, parquet(table, folder / "copy"))
 
 
-def micro_batches(bench: Bench, name_server: str, folder: Path, wanted: int, limit: float) -> Batches | None:
-    """Micro-batches of a few rows each; None, and why, if the stream fails: the other rows are worth keeping."""
+def micro_batches(bench: Bench, name_server: str, folder: Path, options: argparse.Namespace) -> dict[str, Batches]:
+    """Micro-batches of a few rows each, of the topic and of the streams that bound it from below."""
     reader = bench.spark.readStream.format("rocketmq").schema(FOUR).option("nameServer", name_server)
     reader = reader.option("topic", "events").option("startingOffsets", "earliest")
+    found: dict[str, Batches] = {}
+    for name, rows in floors(bench.spark).items():
+        found[name] = run_batches(rows, folder / f"floor-{len(found)}", FLOOR_BATCHES, options.batch_seconds / 10)
+    rows = reader.option("maxOffsetsPerTrigger", ROWS).load()
     try:
-        found = run_batches(reader.option("maxOffsetsPerTrigger", ROWS).load(), folder, wanted, limit)
-    except StreamingQueryException as error:
+        found[TOPIC] = run_batches(rows, folder / "many", options.batches, options.batch_seconds)
+    except StreamingQueryException as error:  # the other rows are worth keeping
         print(f"no micro-batches: {str(error).splitlines()[0]}", flush=True)
-        return None
-    growth = "" if found.growth is None else f", the driver grew by {found.growth:.1f} MiB"
-    print(f"{found.batches} micro-batches of {ROWS} rows: {found.overhead_ms:.0f} ms each{growth}", flush=True)
+    for name, one in found.items():
+        parts = ", ".join(f"{part} {spent:.0f}" for part, spent in one.parts_ms.items())
+        print(
+            f"{name}: {one.batches} micro-batches of {ROWS} rows, {one.overhead_ms:.0f} ms each ({parts})", flush=True
+        )
     return found
 
 
@@ -275,7 +283,7 @@ def session(folder: Path, kafka: bool) -> SparkSession:
     return spark
 
 
-def summary(bench: Bench, batches: Batches | None) -> list[dict[str, Any]]:
+def summary(bench: Bench, batches: dict[str, Batches]) -> list[dict[str, Any]]:
     """Print all rows beside their bound, and which promises hold; the promises as data."""
     rates = {row.case: row.rate for row in bench.results}
     cpu = {row.case: row.cpu_per_million for row in bench.results}
@@ -284,7 +292,7 @@ def summary(bench: Bench, batches: Batches | None) -> list[dict[str, Any]]:
         bound = rates.get(PARQUET_BOUND if "Parquet" in row.case.split(" to ", 1)[-1] else NOOP_BOUND)
         ratio = f"{row.rate / bound:.2f}" if bound else "-"
         print(f"{row.case:34} {row.rate:12,.0f} {row.cpu_per_million:14.2f} {ratio:>14}")
-    overhead, growth = (None, None) if batches is None else (batches.overhead_ms, batches.growth)
+    overhead, growth = (batches[TOPIC].overhead_ms, batches[TOPIC].growth) if TOPIC in batches else (None, None)
     judged = verdicts(rates, cpu, overhead, growth)
     print("\n" + "\n".join(str(verdict) for verdict in judged))
     return [{**asdict(verdict), "met": verdict.met} for verdict in judged]
@@ -302,7 +310,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def measure(options: argparse.Namespace, folder: Path) -> tuple[Bench, Batches | None]:
+def measure(options: argparse.Namespace, folder: Path) -> tuple[Bench, dict[str, Batches]]:
     kafka = not options.no_kafka and not options.memory
     broker = Ariane(folder / "broker", "ASYNC_FLUSH", more=PULLS)
     try:
@@ -313,7 +321,7 @@ def measure(options: argparse.Namespace, folder: Path) -> tuple[Bench, Batches |
             run_topic(bench, broker.namesrv, folder)
         if kafka:
             run_kafka(bench, folder)
-        batches = micro_batches(bench, broker.namesrv, folder, options.batches, options.batch_seconds)
+        batches = micro_batches(bench, broker.namesrv, folder, options)
         bench.spark.stop()
     finally:
         broker.stop()
@@ -330,7 +338,7 @@ def main() -> None:
     found = {
         "messages": options.messages,
         "rows": [asdict(row) for row in bench.results],
-        "batches": None if batches is None else {**asdict(batches), "growth": batches.growth},
+        "batches": {name: {**asdict(one), "growth": one.growth} for name, one in batches.items()},
         "promises": summary(bench, batches),
     }
     options.results.mkdir(parents=True, exist_ok=True)
