@@ -1,5 +1,7 @@
 """The vectorised decoder gives what the plain one gives, message by message."""
 
+import subprocess
+import sys
 import zlib
 from typing import Any
 
@@ -27,7 +29,8 @@ from ariane.spark.unit_table import UnitTable
 
 ALL = pa.schema([(name, next(iter(kinds))) for name, kinds in COLUMNS.items()]).set(9, pa.field("properties", MAP_TYPE))
 
-hosts = st.sampled_from([pack_host("127.0.0.1", 10911), pack_host("10.1.2.3", 5), pack_host("fd00::2", 10911)])
+HOST = pack_host("127.0.0.1", 10911)
+hosts = st.sampled_from([HOST, pack_host("10.1.2.3", 5), pack_host("fd00::2", 10911)])
 words = st.text(alphabet="abKEYSTAGUNIQ_\x01é", max_size=6)
 pairs = st.lists(st.tuples(words | st.sampled_from(["KEYS", "TAGS", "UNIQ_KEY"]), words), max_size=5)
 
@@ -107,6 +110,37 @@ def test_every_column_equals_the_plain_decoders(messages: list[Unit]) -> None:
     log = laid_out(messages)
     decoded = [decode_unit(log, unit.physical_offset) for unit in messages]
     assert vectorised(log) == [plain(unit) for unit in decoded]
+
+
+names = st.sampled_from(["KEYS", "TAGS", "UNIQ_KEY", "KEY", "xKEYS", "TAGs"])
+values = st.text(alphabet="abKEYS\x01", max_size=6)
+
+
+@given(st.data(), st.integers(0, 4), st.sampled_from(["", "\x02", "\x02rest"]))
+@settings(max_examples=300, deadline=None)
+def test_strings_with_as_many_pairs_give_what_the_plain_decoder_gives(
+    data: st.DataObject, count: int, tail: str
+) -> None:
+    pair = st.tuples(names, values if data.draw(st.booleans()) else st.text(alphabet="abKEYS", max_size=6))
+    rows = data.draw(st.lists(st.lists(pair, min_size=count, max_size=count), min_size=1, max_size=8))
+    texts = [joined(row).decode() + tail for row in rows]
+    table = PropertyTable(pa.array([text.encode() for text in texts], type=pa.binary()))
+    for name in ("KEYS", "TAGS", "UNIQ_KEY"):
+        wanted = [decode_properties(text).get(name) or None for text in texts]
+        assert [value and value.decode() for value in table.column(name).to_pylist()] == wanted
+
+
+def test_columns_are_made_without_pandas() -> None:
+    unit = laid_out([Unit(b"orders", b"x", b"KEYS\x01k", born_host=HOST, store_host=HOST)])
+    code = (
+        "import sys; from ariane.spark.columns import *; from ariane.spark.scan import hop; "
+        "from ariane.spark.schema import *; "
+        f"view = memoryview({unit!r}); table = UnitTable(view, hop(view, 0, len(view)).starts); "
+        "rows = to_batch(Batch(table, 'broker-a'), arrow_schema(DEFAULT_SCHEMA)); "
+        "print(len(rows), 'pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["1", "False"]
 
 
 def test_a_name_that_crosses_two_strings_is_no_name() -> None:

@@ -7,6 +7,8 @@ import socket
 from struct import Struct
 from typing import NamedTuple
 
+import numpy as np
+
 from ariane.client.refusals import refusal
 from ariane.errors import ConnectFailed, ProtocolError, RequestTimeout, SendFailed
 from ariane.protocol.codes import RequestCode
@@ -25,7 +27,7 @@ class Response(NamedTuple):
 
     request: Command
     command: Command
-    body: bytearray
+    body: memoryview
 
 
 class BlockingConnection:
@@ -96,7 +98,7 @@ class BlockingConnection:
         except OSError as error:
             raise SendFailed(f"{self.address}: {error}") from error
 
-    def _read(self, size: int) -> bytearray:
+    def _read(self, size: int) -> memoryview:
         try:
             return self._read_plain(size) if self._tls is None else self._read_tls(size)
         except TimeoutError:
@@ -104,18 +106,17 @@ class BlockingConnection:
         except OSError as error:
             raise SendFailed(f"{self.address}: {error}") from error
 
-    def _read_plain(self, size: int) -> bytearray:
-        data = bytearray(size)
-        view = memoryview(data)
+    def _read_plain(self, size: int) -> memoryview:
+        view = np.empty(size, np.uint8).data  # not filled with zeros first
         at = 0
         while at < size:
             got = self._socket.recv_into(view[at:])
             if not got:
                 raise SendFailed(f"{self.address} closed the connection")
             at += got
-        return data
+        return view
 
-    def _read_tls(self, size: int) -> bytearray:
+    def _read_tls(self, size: int) -> memoryview:
         assert self._tls is not None
         while len(self._plain) < size:
             chunk = self._socket.recv(_CHUNK)
@@ -126,7 +127,7 @@ class BlockingConnection:
                 self._write(answer)
         data = self._plain[:size]
         del self._plain[:size]
-        return data
+        return memoryview(data)
 
 
 class Connections:

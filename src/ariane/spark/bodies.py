@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from ariane.errors import ProtocolError
 from ariane.protocol.units import COMPRESSION_LZ4, COMPRESSION_TYPE, COMPRESSION_ZSTD
+from ariane.spark.arrays import from_numpy
 from ariane.spark.unit_table import UnitTable
 
 _STREAMS = {COMPRESSION_LZ4: "lz4", COMPRESSION_ZSTD: "zstd"}
@@ -33,7 +34,7 @@ def open_bodies(table: UnitTable, *, fail: bool) -> pa.BinaryArray:
     opened = [_open(table, stored, int(row), fail) for row in rows]
     order = np.arange(len(stored), dtype=np.int64)
     order[rows] = len(stored) + np.arange(len(rows))
-    return pa.concat_arrays([stored, pa.array(opened, type=pa.binary())]).take(pa.array(order))
+    return pa.concat_arrays([stored, pa.array(opened, type=pa.binary())]).take(from_numpy(order))
 
 
 def _open(table: UnitTable, stored: pa.BinaryArray, row: int, fail: bool) -> bytes | None:

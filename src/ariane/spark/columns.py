@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ariane.message import KEYS, TAGS, UNIQUE_KEY
 from ariane.protocol.ids import host_text, offset_id
+from ariane.spark.arrays import Ints, from_numpy, strings, to_numpy
 from ariane.spark.bodies import open_bodies
 from ariane.spark.property_columns import MAP_TYPE, PropertyTable, text
-from ariane.spark.unit_table import Ints, UnitTable
+from ariane.spark.unit_table import UnitTable
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 
@@ -39,18 +39,24 @@ class Batch:
 
 
 def _topic(batch: Batch) -> pa.Array:
-    return text(batch.table.topics())
+    return text(batch.table.topics)
 
 
 def _broker_name(batch: Batch) -> pa.Array:
-    return pa.repeat(pa.scalar(batch.broker_name, type=pa.string()), len(batch.table))
+    if batch.broker_name is None:
+        return pa.nulls(len(batch.table), pa.string())
+    return pa.repeat(strings([batch.broker_name])[0], len(batch.table))
 
 
-def _hosts(hosts: pa.BinaryArray) -> pa.Array:
+def _host_bytes(host: bytes | int) -> bytes:
+    return host if isinstance(host, bytes) else host.to_bytes(8, "big")
+
+
+def _hosts(hosts: pa.Array) -> pa.Array:
     """A store sees few hosts: each is put into words once."""
     encoded = hosts.dictionary_encode()
-    words = pa.array([host_text(host) for host in encoded.dictionary.to_pylist()], type=pa.string())
-    return words.take(encoded.indices)
+    words = strings([host_text(_host_bytes(host)) for host in encoded.dictionary.to_pylist()])
+    return pa.repeat(words[0], len(hosts)) if len(words) == 1 else words.take(encoded.indices)
 
 
 def _message_ids(batch: Batch) -> pa.Array:
@@ -58,14 +64,15 @@ def _message_ids(batch: Batch) -> pa.Array:
     unique = text(batch.properties.column(UNIQUE_KEY))
     if not unique.null_count:
         return unique
-    missing = UnitTable(batch.table.buffer, batch.table.starts[np.asarray(unique.is_null())])
+    missing = UnitTable(batch.table.buffer, batch.table.starts[to_numpy(unique.is_null())])
     hosts = missing.store_hosts().to_pylist()
-    ids = [offset_id(host, place) for host, place in zip(hosts, missing.physical_offsets.tolist(), strict=True)]
-    return pc.replace_with_mask(unique, unique.is_null(), pa.array(ids, type=pa.string()))
+    places = missing.physical_offsets.tolist()
+    ids = [offset_id(_host_bytes(host), place) for host, place in zip(hosts, places, strict=True)]
+    return pc.replace_with_mask(unique, unique.is_null(), strings(ids))
 
 
 def _timestamps(milliseconds: Ints) -> pa.Array:
-    return pa.array(milliseconds * 1000).cast(TIMESTAMP)
+    return from_numpy(milliseconds * 1000, TIMESTAMP)
 
 
 Build = Callable[[Batch], pa.Array]
@@ -73,9 +80,9 @@ Build = Callable[[Batch], pa.Array]
 COLUMNS: Final[Mapping[str, Mapping[pa.DataType, Build]]] = {
     "topic": {pa.string(): _topic},
     "brokerName": {pa.string(): _broker_name},
-    "queueId": {pa.int32(): lambda b: pa.array(b.table.queue_ids)},
-    "queueOffset": {pa.int64(): lambda b: pa.array(b.table.queue_offsets)},
-    "physicalOffset": {pa.int64(): lambda b: pa.array(b.table.physical_offsets)},
+    "queueId": {pa.int32(): lambda b: from_numpy(b.table.queue_ids)},
+    "queueOffset": {pa.int64(): lambda b: from_numpy(b.table.queue_offsets)},
+    "physicalOffset": {pa.int64(): lambda b: from_numpy(b.table.physical_offsets)},
     "msgId": {pa.string(): _message_ids},
     "keys": {pa.string(): lambda b: text(b.properties.column(KEYS))},
     "tags": {pa.string(): lambda b: text(b.properties.column(TAGS))},
@@ -83,19 +90,19 @@ COLUMNS: Final[Mapping[str, Mapping[pa.DataType, Build]]] = {
     "properties": {pa.string(): lambda b: text(b.raw_properties), MAP_TYPE: lambda b: b.properties.maps()},
     "bornTimestamp": {
         TIMESTAMP: lambda b: _timestamps(b.table.born_times),
-        pa.int64(): lambda b: pa.array(b.table.born_times),
+        pa.int64(): lambda b: from_numpy(b.table.born_times),
     },
     "storeTimestamp": {
         TIMESTAMP: lambda b: _timestamps(b.table.store_times),
-        pa.int64(): lambda b: pa.array(b.table.store_times),
+        pa.int64(): lambda b: from_numpy(b.table.store_times),
     },
     "bornHost": {pa.string(): lambda b: _hosts(b.table.born_hosts())},
     "storeHost": {pa.string(): lambda b: _hosts(b.table.store_hosts())},
-    "reconsumeTimes": {pa.int32(): lambda b: pa.array(b.table.reconsume_times)},
-    "sysFlag": {pa.int32(): lambda b: pa.array(b.table.sys_flags)},
-    "flag": {pa.int32(): lambda b: pa.array(b.table.flags)},
-    "storeSize": {pa.int32(): lambda b: pa.array(b.table.sizes)},
-    "preparedTransactionOffset": {pa.int64(): lambda b: pa.array(b.table.prepared_offsets)},
+    "reconsumeTimes": {pa.int32(): lambda b: from_numpy(b.table.reconsume_times)},
+    "sysFlag": {pa.int32(): lambda b: from_numpy(b.table.sys_flags)},
+    "flag": {pa.int32(): lambda b: from_numpy(b.table.flags)},
+    "storeSize": {pa.int32(): lambda b: from_numpy(b.table.sizes)},
+    "preparedTransactionOffset": {pa.int64(): lambda b: from_numpy(b.table.prepared_offsets)},
 }
 
 

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ariane.errors import StoreError
+from ariane.spark.arrays import to_numpy
 from ariane.spark.columns import Batch, to_batch
 from ariane.spark.commitlog_options import MIN_SPLIT, CommitlogOptions
 from ariane.spark.log_files import LogFile, commitlog_folder, log_files
@@ -105,9 +106,9 @@ def _choose(table: UnitTable, options: CommitlogOptions) -> UnitTable:
 
 
 def _of_topics(table: UnitTable, options: CommitlogOptions) -> Mask:
-    encoded = table.topics().dictionary_encode()
+    encoded = table.topics.dictionary_encode()
     wanted = [options.wants(topic.decode(errors="replace")) for topic in encoded.dictionary.to_pylist()]
-    mask: Mask = np.array([*wanted, False])[np.asarray(encoded.indices)]
+    mask: Mask = np.array([*wanted, False])[to_numpy(encoded.indices)]
     return mask
 
 
@@ -118,4 +119,4 @@ def _checked(table: UnitTable, fail: bool) -> UnitTable:
         raise StoreError(
             f"the message at {at} of the log does not match its checksum; failOnDataLoss=false leaves it out"
         )
-    return table if intact.all() else table.select(intact)
+    return table.select(intact)

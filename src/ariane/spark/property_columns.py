@@ -4,7 +4,6 @@ A property string is `name SOH value STX …`. All separators of all strings are
 a comparison of the few bytes before each SOH.
 """
 
-from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Final
 
@@ -12,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ariane.spark.unit_table import interleaved
+from ariane.spark.arrays import Ints, from_numpy, pieces, to_numpy
+from ariane.spark.property_grid import AtAnyByte, PropertyGrid, words
 
 _SOH: Final = 1
 _STX: Final = 2
 
 MAP_TYPE: Final = pa.map_(pa.string(), pa.string())
-
-Ints = npt.NDArray[np.int64]
 
 
 class PropertyTable:
@@ -54,24 +52,32 @@ class PropertyTable:
     def _pair_ends(self) -> Ints:
         return self._separators[~self._ends_name]
 
+    @cached_property
+    def _grid(self) -> PropertyGrid | None:
+        return PropertyGrid.find(self._offsets, self._separators, self._ends_name)
+
     def column(self, name: str) -> pa.BinaryArray:
         """The values of one property; null where a message has none."""
-        rows = len(self._strings)
-        found, owners = self._find(name.encode())
+        search = self._search if self._grid is None else self._grid.values
+        at, sizes = search(name.encode(), self._at_any_byte)
+        return pieces(self._buffer, at, sizes, valid=sizes > 0)
+
+    def _search(self, name: bytes, at_any_byte: AtAnyByte) -> tuple[Ints, Ints]:
+        """Where the value of this name begins in each string, and its size: 0 where there is none."""
+        found, owners = self._find(name, at_any_byte)
         values_at = self._separators[found] + 1
         values_end = self._value_ends(found, owners)
         keep = values_end > values_at
-        at, sizes = self._offsets[:-1].copy(), np.zeros(rows, dtype=np.int64)
+        at, sizes = self._offsets[:-1].copy(), np.zeros(len(self._strings), dtype=np.int64)
         at[owners[keep]] = values_at[keep]
         sizes[owners[keep]] = (values_end - values_at)[keep]
-        pieces = interleaved(self._buffer, at, sizes)
-        return pieces.take(pa.array(np.arange(0, 2 * rows, 2, dtype=np.int32), mask=sizes == 0))
+        return at, sizes
 
-    def _find(self, name: bytes) -> tuple[Ints, Ints]:
+    def _find(self, name: bytes, at_any_byte: AtAnyByte) -> tuple[Ints, Ints]:
         """Where among the separators this name ends, once in each pair that has it, and in which row."""
         found = self._names[self._separators[self._names] - len(name) >= self._offsets[0]]
-        for width, back, word in _words(name):
-            found = found[self._at_any_byte(width)[self._separators[found] - back] == word]
+        for width, back, word in words(name):
+            found = found[at_any_byte(width)[self._separators[found] - back] == word]
         owners = self._owners(self._separators[found])
         at, string_at = self._separators[found] - len(name), self._offsets[owners]
         behind_pair = self._bytes[np.maximum(at - 1, 0)] == _STX
@@ -109,9 +115,9 @@ class PropertyTable:
         last = _last_of_each(owners, names)
         counts = np.bincount(owners[last], minlength=len(self._strings))
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        picked = pa.array(np.flatnonzero(last))
+        picked = from_numpy(np.flatnonzero(last))
         return pa.MapArray.from_arrays(
-            pa.array(offsets), text(names.take(picked)), text(values.take(picked)), type=MAP_TYPE
+            from_numpy(offsets), text(names.take(picked)), text(values.take(picked)), type=MAP_TYPE
         )
 
     def _pairs(self) -> tuple[Ints, Ints, Ints, Ints]:
@@ -126,22 +132,13 @@ class PropertyTable:
         return begins[good], names_end[good], ends[good], owners[good]
 
     def _pieces(self, at: Ints, end: Ints) -> pa.BinaryArray:
-        return interleaved(self._buffer, at, end - at).take(pa.array(np.arange(0, 2 * len(at), 2, dtype=np.int32)))
-
-
-def _words(name: bytes) -> Iterator[tuple[int, int, int]]:
-    """A name in pieces of 8, 4, 2 and 1 bytes from its end: width, distance from the end, the piece as a number."""
-    left = len(name)
-    while left:
-        width = next(width for width in (8, 4, 2, 1) if width <= left)
-        yield width, len(name) - left + width, int.from_bytes(name[left - width : left], "big")
-        left -= width
+        return pieces(self._buffer, at, end - at)
 
 
 def _last_of_each(owners: Ints, names: pa.BinaryArray) -> npt.NDArray[np.bool_]:
     """Which pairs count when a message has a name twice: the last ones."""
     codes = names.dictionary_encode()
-    place = owners * (len(codes.dictionary) + 1) + np.asarray(codes.indices)
+    place = owners * (len(codes.dictionary) + 1) + to_numpy(codes.indices)
     _, from_end = np.unique(place[::-1], return_index=True)
     last = np.zeros(len(place), dtype=bool)
     last[len(place) - 1 - from_end] = True

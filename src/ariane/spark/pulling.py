@@ -66,7 +66,7 @@ class SlicePuller:
         self._progress = self.clock.monotonic()
         self._sizes_known = False
 
-    def bodies(self) -> Iterator[bytearray]:
+    def bodies(self) -> Iterator[memoryview]:
         """The units of the slice as they came, some messages at a time, in the order of the queue."""
         while self._at < self.part.stop:
             try:
@@ -74,7 +74,7 @@ class SlicePuller:
             except RemotingError as error:
                 self._next_broker(error)
 
-    def _from_some_broker(self) -> Iterator[bytearray]:
+    def _from_some_broker(self) -> Iterator[memoryview]:
         if not self._addresses:
             self._addresses = list(self.refresh())
         if not self._addresses:
@@ -102,7 +102,7 @@ class SlicePuller:
         if not self._addresses:
             threading.Event().wait(_PAUSE)
 
-    def _through(self, connection: BlockingConnection) -> Iterator[bytearray]:
+    def _through(self, connection: BlockingConnection) -> Iterator[memoryview]:
         while self._at < self.part.stop:
             self._ask_ahead(connection)
             head = self._spans[0]

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from ariane.errors import StoreError
 from ariane.message import TAGS
+from ariane.spark.arrays import to_numpy
 from ariane.spark.columns import Batch, to_batch
 from ariane.spark.pulling import QueueSlice, SlicePuller
 from ariane.spark.scan import End, hop
@@ -40,21 +41,25 @@ def _refresher(part: QueueSlice, options: TopicOptions) -> Callable[[], tuple[st
     return refresh
 
 
-def _joined(bodies: Iterator[bytearray]) -> Iterator[bytes | bytearray]:
+def _joined(bodies: Iterator[memoryview]) -> Iterator[bytes | memoryview]:
     """Small answers put together: columns pay off over thousands of messages."""
-    parts: list[bytearray] = []
+    parts: list[memoryview] = []
     size = 0
     for body in bodies:
         parts.append(body)
         size += len(body)
         if size >= BATCH_BYTES:
-            yield parts[0] if len(parts) == 1 else b"".join(parts)
+            yield _one(parts)
             parts, size = [], 0
     if parts:
-        yield b"".join(parts)
+        yield _one(parts)
 
 
-def _table(units: bytes | bytearray, part: QueueSlice) -> UnitTable:
+def _one(parts: list[memoryview]) -> bytes | memoryview:
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _table(units: bytes | memoryview, part: QueueSlice) -> UnitTable:
     view = memoryview(units)
     found = hop(view, 0, len(view))
     table = UnitTable(view, found.starts)
@@ -76,7 +81,7 @@ class Gapless:
         offsets = table.queue_offsets
         before = np.maximum.accumulate(np.concatenate(([self._next - 1], offsets)))[:-1]
         fresh = (offsets > before) & (offsets < self._part.stop)
-        table = table if fresh.all() else table.select(fresh)
+        table = table.select(fresh)
         if len(table):
             self._check(np.concatenate(([self._next - 1], table.queue_offsets)))
             self._next = int(table.queue_offsets[-1]) + 1
@@ -99,19 +104,15 @@ class Gapless:
 def _choose(table: UnitTable, options: TopicOptions) -> UnitTable:
     """What brokers leave to readers: tags are compared by hash there, times only nearly."""
     if options.start_ms is not None:
-        table = _only(table, table.store_times >= options.start_ms)
+        table = table.select(table.store_times >= options.start_ms)
     if options.end_ms is not None:
-        table = _only(table, table.store_times <= options.end_ms)
+        table = table.select(table.store_times <= options.end_ms)
     if tags := tags_of(options.expression):
-        table = _only(table, _has_tag(table, tags))
+        table = table.select(_has_tag(table, tags))
     return table
-
-
-def _only(table: UnitTable, mask: Mask) -> UnitTable:
-    return table if mask.all() else table.select(mask)
 
 
 def _has_tag(table: UnitTable, tags: frozenset[str]) -> Mask:
     column = Batch(table).properties.column(TAGS)
     wanted = pa.array([tag.encode() for tag in tags], type=pa.binary())
-    return np.asarray(pc.is_in(column, value_set=wanted))
+    return to_numpy(pc.is_in(column, value_set=wanted))

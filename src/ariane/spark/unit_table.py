@@ -20,10 +20,10 @@ from ariane.protocol.units import (
     STORE_HOST_V6,
     body_crc,
 )
+from ariane.spark.arrays import Ints, Mask, from_numpy, pieces
 from ariane.spark.scan import Positions
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+__all__ = ["Ints", "Mask", "UnitTable"]
 
 _CRC_AT: Final = 8
 _QUEUE_ID_AT: Final = 12
@@ -45,8 +45,8 @@ class UnitTable:
         return len(self.starts)
 
     def select(self, mask: Mask) -> "UnitTable":
-        """The table of the units where the mask is true."""
-        return UnitTable(self.buffer, self.starts[mask])
+        """The table of the units where the mask is true; this one, with what it has read, if that is everywhere."""
+        return self if mask.all() else UnitTable(self.buffer, self.starts[mask])
 
     def _gather(self, dtype: str, at: Ints) -> npt.NDArray[Any]:
         width = np.dtype(dtype).itemsize
@@ -143,12 +143,17 @@ class UnitTable:
     def _properties_sizes(self) -> npt.NDArray[np.int16]:
         return self._gather(">i2", self._properties_at - 2)
 
-    def born_hosts(self) -> pa.BinaryArray:
-        return self.slices(self.starts + _BORN_HOST_AT, self._born_host_sizes)
+    def born_hosts(self) -> pa.Array:
+        return self._hosts(self.starts + _BORN_HOST_AT, self._born_host_sizes)
 
-    def store_hosts(self) -> pa.BinaryArray:
-        return self.slices(self._store_time_at + 8, self._store_host_sizes)
+    def store_hosts(self) -> pa.Array:
+        return self._hosts(self._store_time_at + 8, self._store_host_sizes)
 
+    def _hosts(self, at: Ints, sizes: Ints) -> pa.Array:
+        """Hosts as bytes, or when all are of IPv4 as numbers, which are quicker to compare."""
+        return self.slices(at, sizes) if (sizes != 8).any() else from_numpy(self._gather(">u8", at))
+
+    @cached_property
     def topics(self) -> pa.BinaryArray:
         return self.slices(self._topic_at, self._topic_sizes)
 
@@ -165,7 +170,7 @@ class UnitTable:
 
     def slices(self, at: Ints, sizes: npt.NDArray[Any]) -> pa.BinaryArray:
         """One piece of each unit, copied by Arrow out of the bytes that lie between the first piece and the last."""
-        return interleaved(self.buffer, at, sizes).take(pa.array(np.arange(0, 2 * len(at), 2, dtype=np.int32)))
+        return pieces(self.buffer, at, sizes)
 
     def well_formed(self) -> int:
         """How many units from the first on have parts that add up to their size."""
@@ -190,16 +195,3 @@ _CHECKS: Final[tuple[Callable[[UnitTable], Mask], ...]] = (
     lambda t: t._properties_at - t.starts <= t.sizes,
     lambda t: t._properties_at + t._properties_sizes == t.starts + t.sizes,
 )
-
-
-def interleaved(buffer: memoryview, at: Ints, sizes: npt.NDArray[Any]) -> pa.BinaryArray:
-    """An array over the bytes themselves: its even elements are the pieces, its odd ones what lies between them."""
-    count = len(at)
-    if not count:
-        return pa.array([], type=pa.binary())
-    first = int(at[0])
-    offsets = np.empty(2 * count, dtype=np.int32)
-    offsets[0::2] = at - first
-    offsets[1::2] = at - first + sizes
-    data = pa.py_buffer(buffer[first : int(at[-1]) + int(sizes[-1])])
-    return pa.Array.from_buffers(pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), data])
