@@ -1,6 +1,8 @@
 """Reading what is guarded, encrypted, or only left on a slave. The reader is used as Spark uses it, without Spark."""
 
+import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,9 @@ import pytest
 from ariane.client.sync import Admin, Producer
 from ariane.errors import AccessDenied, BrokerRefused, RemotingError, StoreError
 from ariane.message import Message, MessageQueue
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.frame import FrameDecoder
+from ariane.spark.blocking import BlockingConnection
 from ariane.spark.pulling import QueueSlice
 from ariane.spark.schema import DEFAULT_SCHEMA
 from ariane.spark.topic_batch import TopicReader
@@ -59,10 +64,34 @@ def test_keys_let_in_and_a_denial_says_that_it_is_one(
             producer.send(Message(topic, b"7"))
     keys = {"accessKey": "reader-key", "secretKey": "reader-secret"}
     assert bodies(namesrv, "orders", **keys) == [7]
+    assert bodies(namesrv, "orders", **keys, securityToken="a-token") == [7]  # Apache's signature covers it
     with pytest.raises(AccessDenied, match="secrets"):
         bodies(namesrv, "secrets", **keys)
     with pytest.raises(AccessDenied):
         bodies(namesrv, "orders", **keys | {"secretKey": "wrong-secret"})
+
+
+def test_a_security_token_goes_with_a_request_and_is_signed() -> None:
+    keys = {"nameserver": "127.0.0.1:1", "accesskey": "a-key", "secretkey": "a-secret", "securitytoken": "a-token"}
+    access = TopicOptions.parse(keys | {"topic": "orders"}, streaming=False).access
+    other = replace(access, security_token=None)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        said = [_said(server, BlockingConnection(address, keys, 5)) for keys in (access, other)]
+    assert [fields.get("SecurityToken") for fields in said] == ["a-token", None]
+    assert said[0]["Signature"] != said[1]["Signature"]
+
+
+def _said(server: socket.socket, connection: BlockingConnection) -> dict[str, str]:
+    """The fields of a request that a client sends."""
+    connection.send(RequestCode.GET_MAX_OFFSET, {"topic": "orders", "queueId": "0"})
+    connection.close()
+    client, _ = server.accept()
+    with client, client.makefile("rb") as said:
+        decoder = FrameDecoder()
+        decoder.feed(said.read())
+    (command,) = decoder.commands()
+    return command.fields
 
 
 def test_a_slave_is_read_when_the_master_is_gone(
