@@ -6,10 +6,12 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
 
+from ariane.spark.pipelines.archive import read_archive
 from tests.spark.clusters import Target, numbered
 from tests.spark.conftest import QUICK_JVM, require_spark
 
@@ -62,6 +64,27 @@ def test_a_submitted_job_runs_on_executors_that_got_the_package(ours: Target, tm
     processes = {place.split()[0] for place in places}
     assert len(processes) == 2
     assert [place for place in places if "ariane.zip" not in place] == []
+
+
+def test_a_pipeline_runs_on_a_cluster_and_goes_on_there(spark: Any, ours: Target, tmp_path: Path) -> None:
+    topic, path = ours.topic(), tmp_path / "archive"
+    messages = numbered(topic, 600)
+    for done, part in ((400, messages[:400]), (200, messages[400:])):
+        ours.send(topic, part)
+        command = [
+            str(Path(sys.executable).parent / "ariane"), "pipeline", "archive", str(path), "-n", ours.namesrv,
+            "-t", topic, "--master", "local-cluster[2,1,1024]", "--option", "minPartitions=2",
+        ]  # fmt: skip
+        for conf in ("ui.enabled=false", "driver.host=127.0.0.1", "driver.memory=512m", f"local.dir={tmp_path}/local"):
+            command += ["--conf", f"spark.{conf}"]
+        names = {"SPARK_HOME": str(Path(pyspark.__file__).parent), "JAVA_TOOL_OPTIONS": QUICK_JVM}
+        run = subprocess.run(
+            command, cwd=tmp_path, env=os.environ | names, timeout=LIMIT, capture_output=True, text=True
+        )
+        assert run.returncode == 0, run.stderr[-3000:]
+        assert f"{done} messages archived" in run.stdout
+    keys = [row.keys for row in read_archive(spark, str(path)).select("keys").collect()]
+    assert sorted(keys) == sorted(f"k{i}" for i in range(600))
 
 
 def test_the_wheel_has_the_modules_by_which_spark_finds_the_sources() -> None:

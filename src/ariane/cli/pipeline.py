@@ -4,16 +4,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from ariane.cli.pipeline_display import display, follow
 from ariane.cli.pipeline_errors import PipelineGroup
 
 if TYPE_CHECKING:
@@ -82,41 +80,10 @@ def _access(namesrv: str, option: list[str]) -> "Access":
     return Access.parse(Given.check({"nameServer": namesrv, **given}, ACCESS_OPTIONS, "the pipeline"))
 
 
-@contextmanager
-def _display(what: str) -> Iterator[Any]:
-    """A line that shows how far it is; `show(text)` changes it."""
-    columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-    with Progress(*columns, console=err, transient=True) as progress:
-        task = progress.add_task(what)
-        yield lambda text: progress.update(task, description=f"{what}: {text}")
-
-
-def _follow(query: Any, what: str) -> int:
-    """Show a query's progress until it ends; how many rows it had."""
-    rows, batch = 0, -1
-    with _display(what) as show:
-        while not query.awaitTermination(1):
-            for progress in query.recentProgress:
-                if progress.batchId > batch:
-                    rows, batch = rows + progress.numInputRows, progress.batchId
-            last = query.lastProgress
-            if last is not None:
-                show(f"{rows:,} messages, {last.processedRowsPerSecond or 0:,.0f} a second, {_behind(last)} behind")
-    return int(rows + sum(progress.numInputRows for progress in query.recentProgress if progress.batchId > batch))
-
-
-def _behind(progress: Any) -> str:
-    from ariane.spark.progress import queue_lag
-
-    try:
-        return f"{sum(queue_lag(progress).values()):,}"
-    except ValueError:  # a store's offsets are positions, not counts
-        return "-"
-
-
-def _print(frame: "DataFrame") -> None:
+def _print(frame: "DataFrame", what: str) -> None:
     """A small frame as a table on the screen, or with tabs for other programs."""
-    rows = [["" if value is None else str(value) for value in row] for row in frame.collect()]
+    with display(err, what, frame.sparkSession):
+        rows = [["" if value is None else str(value) for value in row] for row in frame.collect()]
     if not out.is_terminal:
         typer.echo("\n".join("\t".join(row) for row in [frame.columns, *rows]))
         return
@@ -154,7 +121,7 @@ def archive(
         return
     form = archiving.Archive(path, "delta" if delta else "parquet")
     origin = _origin(namesrv, topic, pattern, store, option)
-    rows = _follow(archiving.start_archive(spark, origin, form, continuous=continuous), "archive")
+    rows = follow(err, archiving.start_archive(spark, origin, form, continuous=continuous), "archive", spark)
     out.print(f"{rows:,} messages archived to {path}")
     if store:
         _archived_files(spark, path, store)
@@ -211,8 +178,9 @@ def replay(
         rate or None, delivery, tuple(_pairs(option).items()),
     )  # fmt: skip
     total = 0
-    with _display("replay") as show:
-        for hour, count in run_replay(session(master, conf), plan):
+    spark = session(master, conf)
+    with display(err, "replay", spark) as show:
+        for hour, count in run_replay(spark, plan):
             total += count
             show(f"{hour} done, {total:,} messages")
     out.print(f"{total:,} messages replayed to {target}")
@@ -231,6 +199,9 @@ def analyse(
     html: Annotated[Path | None, typer.Option(help="write a page with plots")] = None,
     parquet: Annotated[str, typer.Option(help="write the windows as Parquet")] = "",
     to_topic: Annotated[str, typer.Option(help="send the windows to a topic, as JSON")] = "",
+    checkpoint: Annotated[
+        str, typer.Option(help="count on from the last run into --parquet, and remember here how far it came")
+    ] = "",
     master: Master = "",
     conf: Conf = [],
     option: Option = [],
@@ -243,11 +214,16 @@ def analyse(
     from ariane.spark.pipelines.report import page
 
     spark = session(master, conf)
-    with _display("analyse"):
+    questions = analysing.Questions(window, watermark, body_schema=body_schema)
+    if checkpoint:
+        origin = _origin(namesrv, topic, pattern, store, option)
+        count = follow(err, analysing.start_windows(spark, origin, questions, parquet, checkpoint), "analyse", spark)
+        out.print(f"{count:,} messages counted; windows that are over are in {parquet}")
+        return
+    with display(err, "analyse", spark):
         rows = (
             read_archive(spark, archive) if archive else batch(spark, _origin(namesrv, topic, pattern, store, option))
         )
-        questions = analysing.Questions(window, watermark, body_schema=body_schema)
         answers = analysing.analyse(rows, questions)
     for name, value in answers.totals.items():
         out.print(f"{name:16} {value}")
@@ -281,13 +257,14 @@ def lag(
     groups, topics = ([name.strip() for name in text.split(",")] for text in (group, topic))
     with Cluster(access) as cluster:
         for number in range(samples if every else 1):
-            if number:
-                time.sleep(every)
-            rows = rows_of(sample(cluster, access, groups, topics))
+            with display(err, f"lag, sample {number + 1} of {samples if every else 1}", spark):
+                if number:
+                    time.sleep(every)
+                rows = rows_of(sample(cluster, access, groups, topics))
             frame = spark.createDataFrame(rows, LAG_SCHEMA)
             if parquet:
                 frame.coalesce(1).write.mode("append").parquet(parquet)
-            _print(frame)
+            _print(frame, "lag")
 
 
 @app.command()
@@ -307,7 +284,8 @@ def dlq(
 
     topics = ",".join(dead_letter_topic(name.strip()) for name in group.split(",") if name.strip())
     origin = _origin(namesrv, topics, "" if topics or store else "%DLQ%.*", store, option)
-    _print(summary(batch(session(master, conf), origin), samples))
+    spark = session(master, conf)
+    _print(summary(batch(spark, origin), samples), "dlq")
 
 
 @app.command()
@@ -324,10 +302,12 @@ def trace(
     from ariane.spark.pipelines.origin import batch
     from ariane.spark.pipelines.trace import deliveries, summary
 
-    rows = batch(session(master, conf), _origin(namesrv, topic, "", store, option))
-    _print(summary(rows))
+    spark = session(master, conf)
+    rows = batch(spark, _origin(namesrv, topic, "", store, option))
+    _print(summary(rows), "trace")
     if parquet:
-        deliveries(rows).write.mode("overwrite").parquet(parquet)
+        with display(err, "trace to Parquet", spark):
+            deliveries(rows).write.mode("overwrite").parquet(parquet)
 
 
 @app.command()

@@ -19,6 +19,7 @@ _FUNCTIONS = {
     "Questions": "pipelines.analyse",
     "analyse": "pipelines.analyse",
     "windowed": "pipelines.analyse",
+    "start_windows": "pipelines.analyse",
     "typed": "pipelines.analyse",
     "page": "pipelines.report",
     "sample": "pipelines.lag",

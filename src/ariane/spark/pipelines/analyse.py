@@ -3,9 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import NumericType
+
+from ariane.errors import ConfigError
+from ariane.spark.pipelines.origin import Origin, Topics, stream
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,21 @@ def windowed(rows: DataFrame, questions: Questions) -> DataFrame:
     )
     times = F.col("window.start").alias("from"), F.col("window.end").alias("to")
     return counted.select("topic", *times, *counted.columns[2:])
+
+
+def start_windows(
+    spark: SparkSession, origin: Origin, questions: Questions, path: str, checkpoint: str
+) -> StreamingQuery:
+    """Append the windows that are over to a Parquet table, up to the present; the next run goes on from there.
+
+    A window is over when a message was born later than its end by the watermark.
+    """
+    if not path:
+        raise ConfigError("an analysis that goes on needs a folder for its windows: --parquet")
+    start = {"startingOffsets": "earliest"} if isinstance(origin, Topics) else {}
+    writer = windowed(stream(spark, origin, **start), questions).writeStream.format("parquet").outputMode("append")
+    writer = writer.option("path", path).option("checkpointLocation", checkpoint)
+    return writer.trigger(availableNow=True).start()
 
 
 def analyse(rows: DataFrame, questions: Questions) -> Answers:

@@ -1,0 +1,78 @@
+"""How far a pipeline is, in a line on the screen that is gone when it is done."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+Show = Callable[[str], None]
+"""Says how far it is."""
+
+
+class SparkTasks(ProgressColumn):
+    """How many tasks of the stages that run now are done."""
+
+    max_refresh = 0.5
+
+    def __init__(self, spark: Any) -> None:
+        super().__init__()
+        self._tracker = spark.sparkContext.statusTracker()
+
+    def render(self, task: Task) -> Text:
+        stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
+        known = [stage for stage in stages if stage is not None]  # one may have ended since it was named
+        if not known:
+            return Text("")
+        return Text(
+            f"{sum(stage.numCompletedTasks for stage in known)} of {sum(stage.numTasks for stage in known)} tasks"
+        )
+
+
+@contextmanager
+def display(err: Console, what: str, spark: Any) -> Iterator[Show]:
+    """A line that shows what Spark does; the function that it gives says more."""
+    columns = SpinnerColumn(), TextColumn("{task.description}"), SparkTasks(spark), TimeElapsedColumn()
+    with Progress(*columns, console=err, transient=True) as progress:
+        task = progress.add_task(what)
+        yield lambda text: progress.update(task, description=f"{what}: {text}")
+
+
+def follow(err: Console, query: Any, what: str, spark: Any) -> int:
+    """Show a query's progress until it ends; how many rows it had."""
+    rows = _Rows()
+    with display(err, what, spark) as show:
+        while not query.awaitTermination(1):
+            rows.take(query.recentProgress)
+            last = query.lastProgress
+            if last is not None:
+                speed = last.processedRowsPerSecond or 0
+                show(f"{rows.count:,} messages, {speed:,.0f} a second, {_behind(last)} behind")
+        rows.take(query.recentProgress)
+        show(f"{rows.count:,} messages")
+    return rows.count
+
+
+class _Rows:
+    """The rows of a query: Spark remembers only its last reports."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._batch = -1
+
+    def take(self, reports: Any) -> None:
+        for progress in reports:
+            if progress.batchId > self._batch:
+                self.count += progress.numInputRows
+                self._batch = progress.batchId
+
+
+def _behind(progress: Any) -> str:
+    from ariane.spark.progress import queue_lag
+
+    try:
+        return f"{sum(queue_lag(progress).values()):,}"
+    except ValueError:  # a store's offsets are positions, not counts
+        return "-"

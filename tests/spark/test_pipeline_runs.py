@@ -1,0 +1,127 @@
+"""Pipelines as they run: what they show meanwhile, and how they go on after an end or an interruption."""
+
+import io
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from ariane.cli import pipeline
+from ariane.cli.pipeline_display import SparkTasks
+from ariane.message import Message
+from ariane.spark.pipelines.replay import REPLAY_OF, Replay, run_replay
+from tests.peers import unique
+from tests.spark.clusters import Target, await_that, numbered
+from tests.spark.conftest import RecordedStore
+from tests.spark.test_pipelines import run
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """What a terminal would be sent beside the results."""
+    sent = io.StringIO()
+    monkeypatch.setattr(pipeline, "err", Console(file=sent, force_terminal=True, width=200))
+    return sent
+
+
+def test_archive_replay_and_analysis_show_how_far_they_are(
+    spark: Any, ours: Target, tmp_path: Path, screen: io.StringIO
+) -> None:
+    topic, target, path = ours.topic(queues=1), ours.topic(queues=1), tmp_path / "archive"
+    ours.send(topic, numbered(topic, 50), queue_ids=(0,))
+    run("archive", path, "-n", ours.namesrv, "-t", topic)
+    assert "archive: 50 messages" in screen.getvalue()
+    run("replay", path, topic, target, "-n", ours.namesrv)
+    assert "done, 50 messages" in screen.getvalue()
+    run("analyse", "-n", ours.namesrv, "-t", topic)
+    assert "analyse" in screen.getvalue()
+
+
+def test_reports_show_that_they_work(
+    spark: Any, ours: Target, clean_store: RecordedStore, screen: io.StringIO, tmp_path: Path
+) -> None:
+    topic = ours.topic(queues=1)
+    run("lag", "-g", unique("group"), "-t", topic, "-n", ours.namesrv)
+    assert "lag, sample 1 of 1" in screen.getvalue()
+    run("dlq", "--store", clean_store.path)
+    assert "dlq" in screen.getvalue()
+    run("trace", "-n", ours.namesrv, "-t", topic, "--parquet", tmp_path / "deliveries")
+    assert "trace to Parquet" in screen.getvalue()
+
+
+def test_tasks_of_running_stages_are_counted(spark: Any, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    column = SparkTasks(spark)
+    progress = Progress()
+    progress.add_task("some work")
+    (task,) = progress.tasks
+    job = threading.Thread(target=lambda: spark.sparkContext.parallelize(range(3), 3).foreach(_await_file(str(gate))))
+    job.start()
+    try:
+        await_that("three tasks", lambda: column.render(task).plain == "0 of 3 tasks")
+    finally:
+        gate.touch()
+        job.join()
+    await_that("no tasks", lambda: column.render(task).plain == "")
+
+
+def _await_file(path: str) -> Any:
+    def wait(_: int) -> None:
+        import os
+        import threading
+
+        while not os.path.exists(path):
+            threading.Event().wait(0.02)
+
+    return wait
+
+
+def test_a_replay_that_was_interrupted_sends_the_hours_that_are_left(spark: Any, ours: Target, tmp_path: Path) -> None:
+    topic, target, path = ours.topic(queues=1), ours.topic(queues=1), tmp_path / "archive"
+    messages = numbered(topic, 60)
+    for part in (messages[:20], messages[20:]):
+        ours.send(topic, part, queue_ids=(0,))
+        run("archive", path, "-n", ours.namesrv, "-t", topic)
+    first = next(file for file in sorted(path.glob("topic=*/hour=*/*.parquet")) if _rows(spark, file) == 20)
+    earlier = first.parent.with_name("hour=2020-01-01-00")
+    earlier.mkdir()
+    first.rename(earlier / first.name)
+    replay = Replay(str(path), topic, target, ours.namesrv, str(tmp_path / "state"))
+    hours = run_replay(spark, replay)
+    assert next(hours) == ("2020-01-01-00", 20)
+    hours.close()  # nobody waited for the rest
+    again = run("replay", path, topic, target, "-n", ours.namesrv, "--state", tmp_path / "state")
+    assert "40 messages replayed" in again.output
+    copies = Counter(message.properties[REPLAY_OF] for message in ours.received(target))
+    assert copies == Counter(message.message_id for message in ours.received(topic))
+
+
+def _rows(spark: Any, file: Path) -> int:
+    return int(spark.read.parquet(str(file)).count())
+
+
+def test_an_analysis_counts_on_from_its_checkpoint(spark: Any, ours: Target, tmp_path: Path) -> None:
+    topic, table = ours.topic(queues=1), tmp_path / "windows"
+    arguments = ["analyse", "-n", ours.namesrv, "-t", topic, "--window", "1 second", "--watermark", "0 seconds"]
+    arguments += ["--checkpoint", str(tmp_path / "checkpoint")]
+    assert "--parquet" in str(run(*arguments, code=1).exception)
+    counted = []
+    for part in (30, 20, 10):
+        ours.send(topic, [Message(topic, b"x")] * part, queue_ids=(0,))
+        counted.append(run(*arguments, "--parquet", table).output.split()[0])
+        born = max(message.born_time for message in ours.received(topic))
+        await_that("the next second", lambda born=born: _now_ms() // 1000 > born // 1000)
+    assert counted == ["30", "20", "10"]
+    windows = spark.read.parquet(str(table)).collect()
+    assert sum(row.messages for row in windows) == 50  # the last window is not over yet
+    assert len({row["from"] for row in windows}) == len(windows)
+
+
+def _now_ms() -> int:
+    from ariane.env import SystemClock
+
+    return SystemClock().now_ms()
