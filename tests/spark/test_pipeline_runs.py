@@ -109,6 +109,7 @@ def test_an_analysis_counts_on_from_its_checkpoint(spark: Any, ours: Target, tmp
     arguments = ["analyse", "-n", ours.namesrv, "-t", topic, "--window", "1 second", "--watermark", "0 seconds"]
     arguments += ["--checkpoint", str(tmp_path / "checkpoint")]
     assert "--parquet" in str(run(*arguments, code=1).exception)
+    assert "only with --parquet" in run(*arguments, "--parquet", table, "--to-topic", "t", code=2).output
     counted = []
     for part in (30, 20, 10):
         ours.send(topic, [Message(topic, b"x")] * part, queue_ids=(0,))

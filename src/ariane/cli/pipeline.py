@@ -216,6 +216,8 @@ def analyse(
     spark = session(master, conf)
     questions = analysing.Questions(window, watermark, body_schema=body_schema)
     if checkpoint:
+        if html or to_topic or archive or body_schema:
+            raise typer.BadParameter("--checkpoint goes on counting windows: only with --parquet")
         origin = _origin(namesrv, topic, pattern, store, option)
         count = follow(err, analysing.start_windows(spark, origin, questions, parquet, checkpoint), "analyse", spark)
         out.print(f"{count:,} messages counted; windows that are over are in {parquet}")

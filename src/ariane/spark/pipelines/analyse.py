@@ -1,6 +1,6 @@
 """What is in a topic: how much, when, how late, from whom; and for JSON bodies what is in their fields."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -9,7 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import NumericType
 
 from ariane.errors import ConfigError
-from ariane.spark.pipelines.origin import Origin, Topics, stream
+from ariane.spark.pipelines.origin import Origin, Stores, stream
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,20 @@ def start_windows(
     """
     if not path:
         raise ConfigError("an analysis that goes on needs a folder for its windows: --parquet")
-    start = {"startingOffsets": "earliest"} if isinstance(origin, Topics) else {}
-    writer = windowed(stream(spark, origin, **start), questions).writeStream.format("parquet").outputMode("append")
-    writer = writer.option("path", path).option("checkpointLocation", checkpoint)
-    return writer.trigger(availableNow=True).start()
+    writer = (
+        windowed(stream(spark, _from_the_beginning(origin)), questions)
+        .writeStream.format("parquet")
+        .outputMode("append")
+    )
+    writer = writer.option("path", path)
+    return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+
+
+def _from_the_beginning(origin: Origin) -> Origin:
+    """Stores are read so anyway, topics unless the user says otherwise."""
+    if isinstance(origin, Stores) or any(name.lower().startswith("starting") for name in origin.options):
+        return origin
+    return replace(origin, options={**origin.options, "startingOffsets": "earliest"})
 
 
 def analyse(rows: DataFrame, questions: Questions) -> Answers:
