@@ -21,7 +21,7 @@ _I16: Final = Struct(">h")
 
 
 class UnitWriter:
-    """Writes the units of one read of requests that share everything but what `write` is given."""
+    """Writes units that share everything but what `write` is given."""
 
     def __init__(self, unit: Unit, topic_field: bytes) -> None:
         """`topic_field` is the topic of `unit` behind the byte that tells its length."""
