@@ -11,10 +11,12 @@ import sysconfig
 from setuptools import Extension, setup
 
 HOT = [
+    "src/ariane/env/mapped.py",
     "src/ariane/protocol/java.py",
     "src/ariane/protocol/properties.py",
     "src/ariane/protocol/units.py",
     "src/ariane/protocol/sending.py",
+    "src/ariane/protocol/pulling.py",
     "src/ariane/protocol/command.py",
     "src/ariane/protocol/shape.py",
     "src/ariane/protocol/frame.py",
@@ -22,6 +24,7 @@ HOT = [
     "src/ariane/protocol/ids.py",
     "src/ariane/remoting/connection.py",
     "src/ariane/remoting/waiters.py",
+    "src/ariane/store/log.py",
     "src/ariane/store/commitlog.py",
     "src/ariane/store/consumequeue.py",
     "src/ariane/store/queues.py",
@@ -31,6 +34,8 @@ HOT = [
     "src/ariane/store/index.py",
     "src/ariane/store/scan.py",
     "src/ariane/store/unit_bytes.py",
+    "src/ariane/store/hashes.py",
+    "src/ariane/store/batches.py",
     "src/ariane/store/appender.py",
     "src/ariane/store/entry_bytes.py",
     "src/ariane/store/pull.py",
@@ -45,7 +50,10 @@ HOT = [
     "src/ariane/broker/send_target.py",
     "src/ariane/broker/pull_answer.py",
     "src/ariane/broker/longpoll.py",
+    "src/ariane/broker/filter/interface.py",
+    "src/ariane/broker/groups.py",
     "src/ariane/broker/offsets.py",
+    "src/ariane/broker/subscriptions.py",
     "src/ariane/broker/topics.py",
     "src/ariane/broker/stats/counting.py",
     "src/ariane/broker/handlers/put_status.py",
@@ -65,7 +73,7 @@ def compiled() -> list[Extension]:
     try:
         from mypyc.build import mypycify
 
-        extensions: list[Extension] = mypycify(["--config-file=", "--ignore-missing-imports", *HOT], opt_level="3")
+        extensions: list[Extension] = mypycify(["--config-file=", "--ignore-missing-imports", *HOT], opt_level="2")
     except (Exception, SystemExit) as error:  # the compiler ends the process when it refuses a module
         print(f"The hot path could not be compiled ({error}): it stays plain Python.")
         return []

@@ -65,7 +65,7 @@ class HotPath:
         self.broker.store.add_dispatch_listener(self.broker.longpoll.arrived)
         self.broker.store_host = bytes((127, 0, 0, 1, 0, 0, 42, 159))
         endpoint = Endpoint(
-            self.broker.handlers, self.broker.env.clock, after_read=self.broker.store.dispatch_now, throttle=True
+            self.broker.handlers, self.broker.env.clock, after_read=self.broker.flow.read_done, throttle=True
         )
         self.transport = NullTransport()
         self._connection = Connection(endpoint)

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ariane.env import Env
+from ariane.protocol.batch import BatchItem, encode_batch
 from ariane.protocol.ids import pack_host
 from ariane.protocol.properties import encode_properties
 from ariane.protocol.units import Unit
@@ -72,9 +73,11 @@ def append(store: MessageStore, size: int, count: int) -> tuple[float, float]:
 def append_batches(store: MessageStore, size: int, count: int) -> float:
     batches = []
     for start in range(0, count, 32):
-        batch = [message(n, size) for n in range(start, start + 32)]
-        for unit in batch:
-            unit.queue_id = start // 32 % QUEUES
+        units = [message(n, size) for n in range(start, start + 32)]
+        batch = message(start, 0)
+        batch.body = encode_batch([BatchItem(0, unit.body, unit.properties) for unit in units])
+        batch.properties = b""
+        batch.queue_id = start // 32 % QUEUES
         batches.append(batch)
 
     def work() -> int:

@@ -32,6 +32,7 @@ async def test_a_request_that_waited_too_long_is_not_served(flow: tuple[FlowCont
     control, clock = flow
     clock.advance(0.15)
     control.check(0.0)
+    control.read_done()
     clock.advance(0.1)
     assert busy(control, 0.0) == (
         "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: 250ms, size of queue: 0"
@@ -41,12 +42,15 @@ async def test_a_request_that_waited_too_long_is_not_served(flow: tuple[FlowCont
 
 async def test_a_put_of_more_than_a_second_gives_the_page_cache_time(flow: tuple[FlowControl, ManualClock]) -> None:
     control, clock = flow
-    began = clock.monotonic()
-    clock.advance(1.5)
-    control.put_done(began, kept=True)
+    control.check(clock.monotonic())
+    control.put()
+    control.store_all = lambda: clock.advance(1.5)
+    control.read_done()
     assert busy(control, clock.monotonic()).startswith(
         "[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while"
     )
+    control.store_all = lambda: None
+    control.read_done()
     clock.advance(1.6)
     control.check(clock.monotonic())
     assert control.refused == 1

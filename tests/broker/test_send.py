@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from ariane.broker.send_properties import names_in, stored_properties
+from ariane.broker.send_properties import stored_properties
 from ariane.env import Env, ManualClock
 from ariane.protocol.batch import BatchItem, encode_batch
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import BINARY, Command
 from ariane.protocol.ids import host_text, parse_offset_id
 from ariane.protocol.properties import decode_properties
+from ariane.protocol.sending import names_in
 from tests.broker.conftest import Starter
 from tests.broker.talk import Talk, send_fields, small_broker
 from tests.peers import free_port

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import JSON, Command, decode_header
 from ariane.protocol.frame import FrameDecoder, framed
-from ariane.protocol.headers import SendMessageRequestV2
-from ariane.protocol.sending import sending_of
+from ariane.protocol.headers import PullMessageRequest, SendMessageRequestV2
+from ariane.protocol.pulling import pulling_of
+from ariane.protocol.sending import HAS_CLUSTER, HAS_DELAY, HAS_TRANSACTION, HAS_WAIT, sending_of
 from ariane.protocol.shape import Shape, shape_of
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -25,7 +26,7 @@ PROPERTIES = "UNIQ_KEY\x017F\x02WAIT\x01true"
 FIRST: dict[str, object] = {"b": "orders", "e": 1, "g": 1_700_000_000_000, "i": PROPERTIES, "opaque": 7}
 SAID = (
     "topic", "default_topic", "default_topic_queue_nums", "queue_id", "sys_flag", "born_timestamp", "flag",
-    "properties", "reconsume_times", "max_reconsume_times", "unit_mode", "batch",
+    "properties", "names", "reconsume_times", "max_reconsume_times", "unit_mode", "batch",
 )  # fmt: skip
 
 
@@ -126,6 +127,68 @@ def test_every_cut_and_every_changed_byte_reads_as_the_general_way_reads_it() ->
             command = shape(whole).read(text)
             if command is not None:
                 assert told(command) == told(decode_header(JSON, text))
+
+
+def test_names_that_mean_something_are_found_on_the_way() -> None:
+    for properties, names in (
+        ("WAIT\x01true\x02", HAS_WAIT), ("A\x01WAIT\x02", 0), ("A\x01WAIT\x01\x02DELAY\x013", HAS_DELAY),
+        ("XWAIT\x01true\x02", 0), ("TRAN_MSG\x01true\x02CLUSTER\x01c\x02", HAS_TRANSACTION | HAS_CLUSTER),
+    ):  # fmt: skip
+        again = shape(header(FIRST)).read(header(FIRST | {"i": properties}))
+        assert again is not None
+        assert again.sending is not None
+        assert again.sending.names == names
+
+
+pulls = st.fixed_dictionaries({
+    "queueId": st.integers(-2, 1 << 31) | st.integers(0, 9), "queueOffset": st.integers(-1, 1 << 63),
+    "commitOffset": st.integers(-1, 1 << 63), "opaque": st.integers(-(1 << 31), (1 << 31) - 1),
+    "topic": st.sampled_from(["orders", "stock"]),
+})  # fmt: skip
+PULLED = (
+    "consumer_group", "topic", "queue_id", "queue_offset", "max_msg_nums", "sys_flag", "commit_offset",
+    "suspend_timeout_millis", "sub_version", "subscription", "expression_type",
+)  # fmt: skip
+
+
+def pull_header(values: dict[str, object]) -> bytes:
+    """As Apache's client writes it: the fields in the order of Java's hash map."""
+    fields = {
+        "queueId": str(values["queueId"]), "maxMsgNums": "32", "sysFlag": "2", "suspendTimeoutMillis": "15000",
+        "commitOffset": str(values["commitOffset"]), "topic": values["topic"],
+        "queueOffset": str(values["queueOffset"]), "expressionType": "TAG", "subVersion": "0", "consumerGroup": "g",
+    }  # fmt: skip
+    return msgspec.json.encode({
+        "code": int(RequestCode.PULL_MESSAGE), "extFields": fields, "flag": 0, "language": "JAVA",
+        "opaque": values["opaque"], "serializeTypeCurrentRPC": "JSON", "version": 407,
+    })  # fmt: skip
+
+
+def pulled(command: Command) -> tuple[object, ...]:
+    pulling = command.pulling
+    if pulling is None:
+        try:
+            pulling = pulling_of(command.parsed(PullMessageRequest))
+        except Exception as error:
+            return (command.code, command.opaque, str(error))
+    return (*[getattr(pulling, name) for name in PULLED], command.opaque, command.code, command.fields)
+
+
+@given(st.lists(pulls, min_size=2, max_size=12))
+def test_a_pull_of_a_known_shape_asks_for_what_the_general_way_reads(values: list[dict[str, object]]) -> None:
+    decoder = FrameDecoder()
+    for one in values:
+        text = pull_header(one)
+        assert pulled(decoded(decoder, framed(text, JSON))) == pulled(decode_header(JSON, text))
+
+
+def test_the_second_pull_of_a_shape_needs_no_decoding() -> None:
+    first = {"queueId": 1, "queueOffset": 10, "commitOffset": 5, "opaque": 7, "topic": "orders"}
+    second = shape(pull_header(first)).read(pull_header(first | {"queueId": 3, "queueOffset": 42, "opaque": 8}))
+    assert second is not None
+    assert second.pulling is not None
+    asked = (second.pulling.queue_id, second.pulling.queue_offset, second.pulling.commit_offset, second.opaque)
+    assert asked == (3, 42, 5, 8)
 
 
 def test_many_topics_on_one_connection_do_not_pile_up() -> None:

@@ -17,6 +17,7 @@ from ariane.store import ConfigFile, MessageStore, StoreOptions
 from tests.peers import ApacheBroker, ApacheNamesrv, Driver
 from tests.peers.clients import PullConsumer
 from tests.peers.messages import Queue
+from tests.store.units import batch
 
 TOPICS = {"OrsOne": 4, "OrsTwo": 2}
 SIZES = {
@@ -50,11 +51,11 @@ def write(root: Path) -> tuple[MessageStore, list[Sent]]:
     for n in range(600):
         topic = "OrsTwo" if n % 3 == 0 else "OrsOne"
         messages = [message(topic, n % TOPICS[topic], f"{n}.{part}") for part in range(3 if n % 10 == 0 else 1)]
-        result = store.append_batch(messages) if len(messages) > 1 else store.append(messages[0])
+        result = store.append_batch(batch(messages)) if len(messages) > 1 else store.append(messages[0])
         assert result.status.name == "OK"
         sent += [
-            Sent(topic, m.queue_id, m.queue_offset, m.body, f"k{m.body.decode()[5:]}", m.physical_offset)
-            for m in messages
+            Sent(topic, m.queue_id, result.queue_offset + number, m.body, f"k{m.body.decode()[5:]}", place)
+            for number, (m, place) in enumerate(zip(messages, result.places or [result.physical_offset], strict=True))
         ]
         if n % 50 == 0:
             store.dispatch_now()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from ariane.protocol.batch import BatchItem, encode_batch
 from ariane.protocol.ids import pack_host
 from ariane.protocol.properties import encode_properties
 from ariane.protocol.units import Unit, decode_units
@@ -17,6 +18,21 @@ def unit(
     """A message as the broker hands it to the store."""
     text = encode_properties(properties).encode()
     return Unit(topic.encode(), body, text, queue_id=queue_id, born_time=1, born_host=host, store_host=host)
+
+
+def batch(messages: Iterable[Unit]) -> Unit:
+    """Messages of one queue as the broker hands them to the store when they came in one request."""
+    units = list(messages)
+    body = encode_batch([BatchItem(u.flag, u.body, u.properties) for u in units])
+    first = units[0]
+    return Unit(
+        first.topic,
+        body,
+        queue_id=first.queue_id,
+        born_time=first.born_time,
+        born_host=first.born_host,
+        store_host=first.store_host,
+    )
 
 
 def fill(store: MessageStore, count: int, topic: str = "orders", queues: int = 1, size: int = 0) -> None:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ariane.env import Env, MappedFile, PlainFile, SystemFiles
 from ariane.store import MessageStore, PutStatus, StoreOptions
@@ -26,14 +26,10 @@ class LyingFiles(SystemFiles):
     """A disk whose syncs do nothing: what a test must notice."""
 
     def map(self, path: Path, size: int, *, allocate: bool) -> MappedFile:
-        file = super().map(path, size, allocate=allocate)
-        _without_sync(file)
-        return file
+        return cast(MappedFile, Unsynced(super().map(path, size, allocate=allocate)))
 
     def open(self, path: Path, size: int = 0) -> PlainFile:
-        file = super().open(path, size)
-        _without_sync(file)
-        return file
+        return cast(PlainFile, Unsynced(super().open(path, size)))
 
     def sync_folder(self, path: Path) -> None:
         pass
@@ -42,8 +38,17 @@ class LyingFiles(SystemFiles):
         pass
 
 
-def _without_sync(file: Any) -> None:
-    file.sync = lambda: None
+class Unsynced:
+    """A file in all but its sync."""
+
+    def __init__(self, file: MappedFile | PlainFile) -> None:
+        self._file = file
+
+    def sync(self) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
 
 
 def options(root: Path, flush: str) -> StoreOptions:

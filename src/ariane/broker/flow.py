@@ -5,6 +5,7 @@ A one-way message is never refused: nobody would hear of it. Its sender is slowe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from ariane.errors import ResponseError
@@ -25,8 +26,11 @@ class FlowControl:
         self.waiting = 0
         """Sends that are stored but not yet kept as promised."""
         self.refused = 0
+        self.store_all: Callable[[], None] = broker.store.dispatch_now
         self._slow_until = 0.0
         self._quick = 0
+        self._now = -1.0  # not asked yet
+        self._puts = 0
         self.take_options()
         broker.on_options.append(lambda _: self.take_options())
 
@@ -37,8 +41,13 @@ class FlowControl:
         self._busy_after = options.os_page_cache_busy_time_out_mills / 1000
 
     def check(self, last_read: float) -> float:
-        """The time now; SYSTEM_BUSY when a request read then waited too long or the store cannot keep up."""
-        now = self._clock.monotonic()
+        """The time now; SYSTEM_BUSY when a request read then waited too long or the store cannot keep up.
+
+        All requests of one read come at the same time: the clock is asked once until `read_done`.
+        """
+        now = self._now
+        if now < 0:
+            now = self._now = self._clock.monotonic()
         waited = now - last_read
         if waited > self._patience:
             self._refuse(f"[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while{self._queue(waited)}")
@@ -48,23 +57,30 @@ class FlowControl:
             self._refuse("[OVERLOAD]system busy, start flow control for a while")
         return now
 
-    def put_done(self, began: float, *, kept: bool) -> None:
-        """A put that took very long means that the page cache is busy; it gets as long again to recover."""
-        took = self._clock.monotonic() - began
-        if kept and took < _QUICK:
-            self._quick += 1
+    def put(self) -> None:
+        """A message is on its way into the log, and nothing else was promised for it."""
+        self._puts += 1
+
+    def read_done(self) -> None:
+        """Have the store take what a read has brought. If that is very slow the page cache is busy, and gets a rest."""
+        if self._now < 0:
+            self.store_all()
             return
+        began = self._clock.monotonic()
+        self.store_all()
+        took = self._clock.monotonic() - began
         if took > self._busy_after:
             self._slow_until = began + 2 * took
-        if kept:
-            self.kept(took)
+        puts, self._puts, self._now = self._puts, 0, -1.0
+        if puts:
+            self.kept(took, puts)
 
-    def kept(self, took: float) -> None:
-        """Note how long a message took until it was kept as promised."""
+    def kept(self, took: float, count: int = 1) -> None:
+        """Note how long messages took until they were kept as promised."""
         if took < _QUICK:
-            self._quick += 1
+            self._quick += count
         else:
-            self._broker.totals.put_latency.took(int(took * 1000))
+            self._broker.totals.put_latency.took(int(took * 1000), count)
 
     def take_quick(self) -> int:
         """How many puts took less than a millisecond since this was last asked."""

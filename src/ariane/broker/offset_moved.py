@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from ariane.message import KEYS, OFFSET_MOVED_TOPIC, TAGS
 from ariane.protocol import fastjson
-from ariane.protocol.headers import PullMessageRequest
 from ariane.protocol.properties import encode_properties
+from ariane.protocol.pulling import Pulling
 from ariane.protocol.units import Unit
 
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
 
-def offset_moved_event(broker: Broker, header: PullMessageRequest, new_offset: int) -> Unit:
+def offset_moved_event(broker: Broker, header: Pulling, new_offset: int) -> Unit:
     """The message that tells who asked for what and where it was sent."""
     queue = {"brokerName": broker.options.broker_name, "queueId": header.queue_id, "topic": header.topic}
     event = {

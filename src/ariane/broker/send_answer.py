@@ -3,24 +3,25 @@
 from types import FunctionType
 from typing import Final
 
-from librt.strings import BytesWriter, write_i16_be, write_i32_be
+from librt.strings import BytesWriter, write_i16_be, write_i64_be
 
 from ariane.message import MSG_REGION, TRACE_ON
 from ariane.protocol.command import JSON, RESPONSE, Command, encode_header
 from ariane.protocol.frame import framed
-from ariane.protocol.native import i16, i32, i64
+from ariane.protocol.native import i16, i64, u8
 
 _MARKS: Final = ("111111111", "222222222", "333333333", "444444444")  # stand where the values will
 _OPAQUE: Final = int(_MARKS[0])
-_ID_DIGITS: Final = 16  # of a commitlog offset in an id
+_COMMA: Final = ord(",")
+_MINUS: Final = ord("-")
 
 
 class SendAnswer:
     """Makes answers as commands, or at once as the bytes of a frame for a client that speaks JSON.
 
-    >>> SendAnswer("r", False).encoded(7, "AB", 3, 9)[8:]  # behind the lengths
+    >>> SendAnswer("r", False).encoded(7, b"AB", [255], 3, 9)[8:]  # behind the lengths
     b'{"code":0,"flag":1,"language":"PYTHON","opaque":7,"serializeTypeCurrentRPC":"JSON","version":407,\
-"extFields":{"MSG_REGION":"r","TRACE_ON":"false","msgId":"AB","queueId":"3","queueOffset":"9"}}'
+"extFields":{"MSG_REGION":"r","TRACE_ON":"false","msgId":"AB00000000000000FF","queueId":"3","queueOffset":"9"}}'
     """
 
     def __init__(self, region: str, trace_on: bool) -> None:
@@ -32,57 +33,72 @@ class SendAnswer:
         rest, _, self._closing = rest.rpartition(_MARKS[3].encode())
         rest, _, self._before_offset = rest.rpartition(_MARKS[2].encode())
         self._before_id, _, self._before_queue = rest.rpartition(_MARKS[1].encode())
-        self._fixed = len(text) - sum(map(len, _MARKS)) + _ID_DIGITS
-        self._template = self._format(b"%b")
-        self._single = self._format(b"%b%016X")
-
-    def _format(self, message_id: bytes) -> bytes:
         parts = (self._opening, self._before_id, self._before_queue, self._before_offset, self._closing)
         opening, before_id, before_queue, before_offset, closing = (part.replace(b"%", b"%%") for part in parts)
-        return opening + b"%d" + before_id + message_id + before_queue + b"%d" + before_offset + b"%d" + closing
+        self._template = opening + b"%d" + before_id + b"%b" + before_queue + b"%d" + before_offset + b"%d" + closing
 
     def fields(self, message_id: str, queue_id: int, queue_offset: int) -> dict[str, str]:
         """The header of the answer."""
         values = {"msgId": message_id, "queueId": str(queue_id), "queueOffset": str(queue_offset)}
         return {**self._always, **values}
 
-    def encoded(self, opaque: int, message_id: str, queue_id: int, queue_offset: int) -> bytes:
-        """The whole frame; its header is JSON."""
-        return framed(self._template % (opaque, message_id.encode(), queue_id, queue_offset), JSON)
-
-    def encoded_single(self, opaque: int, host: bytes, physical: int, queue_id: int, queue_offset: int) -> bytes:
-        """The same for one message, whose id is the broker's host in hexadecimal and a commitlog offset."""
+    def encoded(self, opaque: int, host: bytes, places: list[int], queue_id: int, queue_offset: int) -> bytes:
+        """The whole frame; its header is JSON. A message's id is the broker's host in hexadecimal and its place."""
         if PLAIN:
-            return framed(self._single % (opaque, host, physical, queue_id, queue_offset), JSON)
-        texts = (str(opaque).encode(), str(queue_id).encode(), str(queue_offset).encode())
-        size = self._fixed + len(texts[0]) + len(texts[1]) + len(texts[2]) + len(host)
+            ids = b",".join([b"%b%016X" % (host, place) for place in places])
+            return framed(self._template % (opaque, ids, queue_id, queue_offset), JSON)
         writer = BytesWriter()
-        write_i32_be(writer, i32(4 + size))
-        write_i32_be(writer, i32(size))  # the serialisation above it is 0, JSON
+        write_i64_be(writer, 0)
         writer.write(self._opening)
-        writer.write(texts[0])
+        _write_decimal(writer, opaque)
         writer.write(self._before_id)
-        writer.write(host)
-        _write_hexadecimal(writer, physical)
+        first = True
+        for place in places:
+            if not first:
+                writer.append(_COMMA)
+            first = False
+            writer.write(host)
+            _write_hexadecimal(writer, place)
         writer.write(self._before_queue)
-        writer.write(texts[1])
+        _write_decimal(writer, queue_id)
         writer.write(self._before_offset)
-        writer.write(texts[2])
+        _write_decimal(writer, queue_offset)
         writer.write(self._closing)
+        size: i64 = len(writer)
+        _set_i32(writer, 0, size - 4)
+        _set_i32(writer, 4, size - 8)  # the serialisation above it is 0, JSON
         return writer.getvalue()
 
 
-def _write_hexadecimal(writer: BytesWriter, value: int) -> None:
+def _write_hexadecimal(writer: BytesWriter, value: i64) -> None:
     """Sixteen digits, large letters, two at a time."""
-    number: i64 = value
     shift: i64 = 56
     while shift >= 0:
-        high = number >> shift + 4 & 15
-        low = number >> shift & 15
+        high = value >> shift + 4 & 15
+        low = value >> shift & 15
         high += 48 if high < 10 else 55
         low += 48 if low < 10 else 55
         write_i16_be(writer, i16(high << 8 | low))
         shift -= 8
+
+
+def _write_decimal(writer: BytesWriter, value: i64) -> None:
+    if value < 0:
+        writer.append(_MINUS)
+        value = -value
+    power: i64 = 1
+    while value // power >= 10:
+        power *= 10
+    while power:
+        writer.append(u8(48 + value // power % 10))
+        power //= 10
+
+
+def _set_i32(writer: BytesWriter, at: i64, value: i64) -> None:
+    writer[at] = u8(value >> 24 & 255)
+    writer[at + 1] = u8(value >> 16 & 255)
+    writer[at + 2] = u8(value >> 8 & 255)
+    writer[at + 3] = u8(value & 255)
 
 
 PLAIN: Final = isinstance(_write_hexadecimal, FunctionType)

@@ -1,52 +1,14 @@
 """The properties of a message on its way into the store, as bytes: most messages need no decoding."""
 
-from types import FunctionType
 from typing import Final
 
 from ariane.message import CLUSTER, DELAY, TRANSACTION_PREPARED, WAIT
-from ariane.protocol.native import i64
 from ariane.protocol.properties import decode_properties, encode_properties
-
-HAS_CLUSTER: Final = 1
-HAS_WAIT: Final = 2
-HAS_DELAY: Final = 4
-HAS_TRANSACTION: Final = 8
+from ariane.protocol.sending import HAS_CLUSTER, HAS_DELAY, HAS_WAIT, names_in
 
 _CLUSTER: Final = b"CLUSTER\x01"
 _WAIT: Final = b"WAIT\x01"
-_DELAY: Final = b"DELAY\x01"
-_TRANSACTION: Final = b"TRAN_MSG\x01"
 _WAIT_TRUE: Final = b"WAIT\x01true\x02"
-_C: Final = ord("C")
-_D: Final = ord("D")
-_T: Final = ord("T")
-_W: Final = ord("W")
-
-
-def names_in(raw: bytes) -> int:
-    """Which of the properties that mean something to the broker a message has, as bits."""
-    if PLAIN:
-        return (
-            (HAS_CLUSTER if _CLUSTER in raw else 0) | (HAS_WAIT if _WAIT in raw else 0)
-            | (HAS_DELAY if _DELAY in raw else 0) | (HAS_TRANSACTION if _TRANSACTION in raw else 0)
-        )  # fmt: skip
-    found: i64 = 0
-    size: i64 = len(raw)
-    at: i64 = 0
-    while at < size:
-        first: i64 = raw[at]
-        if first == _W and raw[at : at + 5] == _WAIT:
-            found |= HAS_WAIT
-        elif first == _C and raw[at : at + 8] == _CLUSTER:
-            found |= HAS_CLUSTER
-        elif first == _D and raw[at : at + 6] == _DELAY:
-            found |= HAS_DELAY
-        elif first == _T and raw[at : at + 9] == _TRANSACTION:
-            found |= HAS_TRANSACTION
-        while at < size and raw[at] != 2:
-            at += 1
-        at += 1
-    return found
 
 
 def stored_properties(raw: bytes, names: int, cluster: bytes) -> bytes:
@@ -58,7 +20,7 @@ def stored_properties(raw: bytes, names: int, cluster: bytes) -> bytes:
         return _rewritten(raw, cluster)
     if names & HAS_WAIT:
         raw = _without_wait(raw)
-        if names_in(raw) & HAS_WAIT:
+        if _WAIT in raw and names_in(raw) & HAS_WAIT:  # it was there twice, or elsewhere
             return _rewritten(raw, cluster)
     if raw and raw[-1] != 2:
         return raw + b"\x02" + _CLUSTER + cluster
@@ -106,7 +68,3 @@ def without_delay(stored: bytes) -> bytes:
     if properties.pop(DELAY, None) is None:
         return stored
     return encode_properties(properties).encode()
-
-
-PLAIN: Final = isinstance(names_in, FunctionType)
-"""Whether this module is not compiled."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ariane.broker.handlers.put_status import failure
 from ariane.broker.names import check_may_send, check_topic
+from ariane.broker.stats.counting import BrokerStats, PutCell
 from ariane.errors import ResponseError
 from ariane.message import RETRY_PREFIX
 from ariane.protocol.bodies import TopicConfig
@@ -27,19 +28,38 @@ _UNIT_SUB: Final = 2
 class SendTarget:
     """A topic that may be sent to."""
 
-    __slots__ = ("config", "is_new", "name", "queue_limit", "retry_group", "sys_flag", "write_queues")
+    __slots__ = (
+        "_cells",
+        "_stats",
+        "config",
+        "is_new",
+        "name",
+        "queue_limit",
+        "retry_group",
+        "sys_flag",
+        "write_queues",
+    )
 
-    def __init__(self, config: TopicConfig, is_new: bool) -> None:
+    def __init__(self, config: TopicConfig, is_new: bool, stats: BrokerStats) -> None:
         self.config = config
         self.is_new = is_new
         """Not on the disk yet: a crash now would leave messages that nobody can pull."""
         self.name = config.topic_name.encode()
         self.write_queues = config.write_queue_nums
         self.queue_limit = max(config.write_queue_nums, config.read_queue_nums)
+        self._stats = stats
+        self._cells: list[PutCell | None] = [None] * self.queue_limit
         self.sys_flag = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
         self.retry_group = ""
         if config.topic_name.startswith(RETRY_PREFIX):
             self.retry_group = config.topic_name[len(RETRY_PREFIX) :]
+
+    def cell(self, queue_id: int) -> PutCell:
+        """Where the messages of a queue are counted."""
+        cell = self._cells[queue_id]
+        if cell is None:
+            cell = self._cells[queue_id] = self._stats.put_cell(self.config.topic_name, queue_id)
+        return cell
 
 
 class SendTargets:
@@ -49,9 +69,12 @@ class SendTargets:
         self._broker = broker
         self._known: dict[str, SendTarget] = {}
         self._new: set[str] = set()
-        self.get = self._known.get
         broker.topics.on_change.append(lambda _: self._known.clear())
         broker.on_options.append(lambda _: self._known.clear())
+
+    def get(self, topic: str) -> SendTarget | None:
+        """The topic, if it was found fit."""
+        return self._known.get(topic)
 
     def check(self, sending: Sending) -> SendTarget:
         """The target of a send, made on first use; ResponseError when the topic may not be sent to."""
@@ -65,7 +88,7 @@ class SendTargets:
             )
         if not config.perm & WRITE:
             raise ResponseError(ResponseCode.NO_PERMISSION, f"the topic[{sending.topic}] sending message is forbidden")
-        target = SendTarget(config, sending.topic in self._new)
+        target = SendTarget(config, sending.topic in self._new, self._broker.stats)
         self._known[sending.topic] = target
         return target
 

@@ -178,7 +178,7 @@ class Broker:
             hooks=self._hooks,
             idle_timeout=options.server_channel_max_idle_time_seconds,
             on_close=self._connection_closed,
-            after_read=self.store.dispatch_now,
+            after_read=self.flow.read_done,
             max_frame=options.frame_max_length,
             sockets=SocketOptions(
                 backlog=options.server_socket_backlog,

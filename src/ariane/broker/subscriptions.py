@@ -11,8 +11,8 @@ from ariane.errors import ResponseError
 from ariane.message import RETRY_PREFIX
 from ariane.protocol.bodies import ALL_TAGS, SubscriptionData, SubscriptionGroupConfig
 from ariane.protocol.codes import ResponseCode
-from ariane.protocol.headers import PullMessageRequest
 from ariane.protocol.properties import decode_properties
+from ariane.protocol.pulling import Pulling
 from ariane.store.results import MessageFilter
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Subscriptions:
         self._broker = broker
         self._built: dict[tuple[str | None, str | None], MessageFilter | None] = {}
 
-    def filter_of(self, header: PullMessageRequest, config: SubscriptionGroupConfig) -> MessageFilter | None:
+    def filter_of(self, header: Pulling, config: SubscriptionGroupConfig) -> MessageFilter | None:
         """The filter of a pull that relies on what the group's heartbeats said."""
         group = self._broker.clients.consumer_group(header.consumer_group)
         if group is None:
@@ -57,7 +57,7 @@ class Subscriptions:
             raise ResponseError(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
         return self._of_subscription(group.name, subscription, header.sub_version)
 
-    def filter_in(self, header: PullMessageRequest) -> MessageFilter | None:
+    def filter_in(self, header: Pulling) -> MessageFilter | None:
         """The filter of a pull that brings its subscription along."""
         try:
             return self._build(header.subscription, header.expression_type)

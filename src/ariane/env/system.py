@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from ariane.env.files import DiskUsage, FileLock, LockHeld, MappedFile, PlainFile
+from ariane.env.mapped import Mapped
 
 try:
     import fcntl
@@ -20,51 +21,9 @@ except ImportError:  # the client runs on Windows too; only the broker locks fil
 _libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
 _fallocate = getattr(_libc, "fallocate64", None) or getattr(_libc, "fallocate", None)
 _syncfs = getattr(_libc, "syncfs", None)
-_MADV_POPULATE_WRITE = 23  # Linux 5.14; not yet in the mmap module
 _CLEAR_STEP = 1 << 20
 _CLEAR_BY_HAND = 16 << 20  # so much is looked at, and only written where it is not zero
 _ZERO_KEEP_SIZE = 0x11  # FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE
-
-
-class _Mapped:
-    """Mapped writes need no system call; `sync` uses fdatasync, which lets other threads run while it waits.
-
-    The mapping has a descriptor of its own: a second one is opened only for the few files that are ever synced.
-    """
-
-    def __init__(self, path: Path, size: int, fd: int) -> None:
-        self.path = path
-        self.size = size
-        self._fd = -1
-        self._map = mmap.mmap(fd, size)
-
-    def write(self, at: int, data: bytes) -> None:
-        self._map[at : at + len(data)] = data
-
-    def read(self, at: int, length: int) -> bytes:
-        return self._map[at : at + length]
-
-    def view(self, at: int, length: int) -> memoryview:
-        return memoryview(self._map)[at : at + length]
-
-    def sync(self) -> None:
-        if self._fd < 0:
-            self._fd = os.open(self.path, os.O_RDWR)
-        os.fdatasync(self._fd)
-
-    def populate(self, at: int, length: int) -> None:
-        with contextlib.suppress(OSError):  # an older kernel does not know it, and then the first writes are slower
-            self._map.madvise(_MADV_POPULATE_WRITE, at, min(length, self.size - at))
-
-    def close(self) -> bool:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-        try:
-            self._map.close()
-        except BufferError:
-            return False
-        return True
 
 
 class _Plain:
@@ -114,7 +73,7 @@ class SystemFiles:
         fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             self._extend(fd, size, allocate)
-            return _Mapped(path, size, fd)
+            return Mapped(path, size, fd)
         except BaseException:
             if created:  # half a file would be taken for a whole one later
                 path.unlink()

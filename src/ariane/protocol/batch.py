@@ -4,10 +4,10 @@ total i32 | magic i32 (unused) | crc i32 (unused) | flag i32 | body (i32 length)
 """
 
 from struct import Struct
-from struct import error as StructError
 from typing import Final, NamedTuple
 
 from ariane.errors import ProtocolError
+from ariane.protocol.native import i64
 
 _HEAD: Final = Struct(">iiiii")  # total, magic, crc, flag, length of the body
 _READ: Final = Struct(">i8xii")  # the same without what is unused
@@ -35,26 +35,37 @@ def encode_batch(items: list[BatchItem]) -> bytes:
 
 def decode_batch(buffer: bytes) -> list[BatchItem]:
     """The messages of a batch; ProtocolError when the bytes do not add up."""
-    return [BatchItem(*item) for item in split_batch(buffer)]
-
-
-def split_batch(buffer: bytes) -> list[tuple[int, bytes, bytes]]:
-    """The same as bare tuples of flag, body and properties: one is made for every message that a broker takes."""
-    items: list[tuple[int, bytes, bytes]] = []
-    size = len(buffer)
+    check_batch(buffer)
+    items: list[BatchItem] = []
     at = 0
-    try:
-        while at < size:
-            head: tuple[int, int, int] = _READ.unpack_from(buffer, at)
-            total, flag, body_length = head
-            end = at + total
-            body_end = at + 20 + body_length
-            if body_length < 0 or body_end + 2 > end or end > size:
-                raise ProtocolError(f"message {len(items)} of the batch: its parts do not add up to {total} bytes")
-            if buffer[body_end] << 8 | buffer[body_end + 1] != end - body_end - 2 or end - body_end > _MOST:
-                raise ProtocolError(f"message {len(items)} of the batch: its parts do not add up to {total} bytes")
-            items.append((flag, buffer[at + 20 : body_end], buffer[body_end + 2 : end]))
-            at = end
-    except StructError:
-        raise ProtocolError(f"message {len(items)} of the batch is torn") from None
+    while at < len(buffer):
+        total, flag, body_length = _READ.unpack_from(buffer, at)
+        middle, end = at + _HEAD.size + body_length, at + total
+        items.append(BatchItem(flag, buffer[at + _HEAD.size : middle], buffer[middle + 2 : end]))
+        at = end
     return items
+
+
+def check_batch(buffer: bytes) -> int:
+    """How many messages a batch has; ProtocolError when the bytes do not add up."""
+    size: i64 = len(buffer)
+    at: i64 = 0
+    count = 0
+    while at < size:
+        if at + _FIXED > size:
+            raise ProtocolError(f"message {count} of the batch is torn")
+        total = _i32(buffer, at)
+        end = at + total
+        middle = at + 20 + _i32(buffer, at + 16)
+        if middle < at + 20 or middle + 2 > end or end > size:
+            raise ProtocolError(f"message {count} of the batch: its parts do not add up to {total} bytes")
+        if buffer[middle] << 8 | buffer[middle + 1] != end - middle - 2 or end - middle > _MOST:
+            raise ProtocolError(f"message {count} of the batch: its parts do not add up to {total} bytes")
+        count += 1
+        at = end
+    return count
+
+
+def _i32(buffer: bytes, at: i64) -> i64:
+    value: i64 = buffer[at] << 24 | buffer[at + 1] << 16 | buffer[at + 2] << 8 | buffer[at + 3]
+    return value - (1 << 32) if value & 0x80000000 else value

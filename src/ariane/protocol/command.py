@@ -15,6 +15,7 @@ from ariane.protocol.codes import VERSION_4_9_7, Language
 from ariane.protocol.headers.header import Header
 from ariane.protocol.hot_headers import HOT_HEADERS, PREFIX
 from ariane.protocol.json_header import JsonHeader
+from ariane.protocol.pulling import Pulling
 from ariane.protocol.sending import Sending
 
 JSON: Final = 0
@@ -42,6 +43,7 @@ class Command:
         "flag",
         "language",
         "opaque",
+        "pulling",
         "remark",
         "sending",
         "serialization",
@@ -69,6 +71,8 @@ class Command:
         self._raw = raw
         self.sending: Sending | None = None
         """What a send asks for, if its header did not need decoding."""
+        self.pulling: Pulling | None = None
+        """The same of a pull."""
         self.body = body
         self.opaque = opaque
         self.flag = flag
@@ -85,6 +89,7 @@ class Command:
             fields = self._fields = _decode(self._raw).extFields or {} if self._raw else {}
             self._typed = None
             self.sending = None
+            self.pulling = None
         return fields
 
     def parsed(self, kind: type[_H]) -> _H:

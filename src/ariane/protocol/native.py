@@ -1,13 +1,20 @@
-"""Machine integers for the modules that are compiled; plain Python takes them for ordinary ones.
+"""Machine integers and a writer of bytes for the modules that are compiled.
 
-It stands alone because the compiler knows the name by its type, while nothing of the compiler is needed at run time.
+Plain Python takes the integers for ordinary ones. It stands alone because the compiler knows the names by their type,
+while nothing of the compiler is needed at run time: a client of plain modules has no writer, and never asks for one.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from librt.strings import BytesWriter as BytesWriter
     from mypy_extensions import i16 as i16
     from mypy_extensions import i32 as i32
     from mypy_extensions import i64 as i64
+    from mypy_extensions import u8 as u8
 else:
-    i16 = i32 = i64 = int
+    try:
+        from librt.strings import BytesWriter
+    except ImportError:
+        BytesWriter = bytearray
+    i16 = i32 = i64 = u8 = int

@@ -1,10 +1,27 @@
 """What a send asks for, read out of its header once and kept in a form that costs little to use."""
 
+from types import FunctionType
+from typing import Final
+
 from ariane.protocol.headers.send import SendMessageRequest
+from ariane.protocol.native import i64
+
+HAS_CLUSTER: Final = 1  # bits of `names`
+HAS_WAIT: Final = 2
+HAS_DELAY: Final = 4
+HAS_TRANSACTION: Final = 8
+
+CLUSTER: Final = b"CLUSTER"
+WAIT: Final = b"WAIT"
+DELAY: Final = b"DELAY"
+TRANSACTION: Final = b"TRAN_MSG"
 
 
 class Sending:
-    """The fields of a SEND_MESSAGE header, whichever form it had. `properties` are bytes as they will be stored."""
+    """The fields of a SEND_MESSAGE header, whichever form it had.
+
+    `properties` are bytes as they will be stored; `names` says which that mean something to a broker are among them.
+    """
 
     __slots__ = (
         "batch",
@@ -13,6 +30,7 @@ class Sending:
         "default_topic_queue_nums",
         "flag",
         "max_reconsume_times",
+        "names",
         "properties",
         "queue_id",
         "reconsume_times",
@@ -31,6 +49,7 @@ class Sending:
         born_timestamp: int,
         flag: int,
         properties: bytes,
+        names: int,
         reconsume_times: int,
         max_reconsume_times: int | None,
         unit_mode: bool,
@@ -44,12 +63,13 @@ class Sending:
         self.born_timestamp = born_timestamp
         self.flag = flag
         self.properties = properties
+        self.names = names
         self.reconsume_times = reconsume_times
         self.max_reconsume_times = max_reconsume_times
         self.unit_mode = unit_mode
         self.batch = batch
 
-    def again(self, queue_id: int, born_timestamp: int, properties: bytes) -> "Sending":
+    def again(self, queue_id: int, born_timestamp: int, properties: bytes, names: int) -> "Sending":
         """The same for the next message, of which only these differ."""
         return Sending(
             self.topic,
@@ -60,6 +80,7 @@ class Sending:
             born_timestamp,
             self.flag,
             properties,
+            names,
             self.reconsume_times,
             self.max_reconsume_times,
             self.unit_mode,
@@ -69,6 +90,7 @@ class Sending:
 
 def sending_of(header: SendMessageRequest) -> Sending:
     """The same from a typed header."""
+    properties = (header.properties or "").encode()
     return Sending(
         header.topic,
         header.default_topic,
@@ -77,9 +99,53 @@ def sending_of(header: SendMessageRequest) -> Sending:
         header.sys_flag,
         header.born_timestamp,
         header.flag,
-        (header.properties or "").encode(),
+        properties,
+        names_in(properties),
         header.reconsume_times or 0,
         header.max_reconsume_times,
         header.unit_mode,
         header.batch,
     )
+
+
+def names_in(raw: bytes) -> int:
+    """Which of the properties that mean something to a broker a message has, as bits."""
+    if PLAIN:
+        return _names_by_search(raw)
+    found: i64 = 0
+    size: i64 = len(raw)
+    at: i64 = 0
+    while at < size:
+        end = at
+        while end < size and raw[end] != 1 and raw[end] != 2:
+            end += 1
+        if end < size and raw[end] == 1:
+            found |= name_bit(raw[at:end])
+        while end < size and raw[end] != 2:
+            end += 1
+        at = end + 1
+    return found
+
+
+def _names_by_search(raw: bytes) -> int:
+    """Of all ways the one that costs plain Python least."""
+    raw = b"\x02" + raw
+    return (
+        (HAS_CLUSTER if b"\x02CLUSTER\x01" in raw else 0) | (HAS_WAIT if b"\x02WAIT\x01" in raw else 0)
+        | (HAS_DELAY if b"\x02DELAY\x01" in raw else 0) | (HAS_TRANSACTION if b"\x02TRAN_MSG\x01" in raw else 0)
+    )  # fmt: skip
+
+
+def name_bit(name: bytes) -> int:
+    """The bit of one name; 0 when it means nothing to a broker."""
+    if name == WAIT:
+        return HAS_WAIT
+    if name == DELAY:
+        return HAS_DELAY
+    if name == CLUSTER:
+        return HAS_CLUSTER
+    return HAS_TRANSACTION if name == TRANSACTION else 0
+
+
+PLAIN: Final = isinstance(names_in, FunctionType)
+"""Whether this module is not compiled."""

@@ -1,60 +1,59 @@
 """Headers that are nearly the same as one before.
 
-A producer's JSON headers differ from one message to the next in four places: queue, time, properties and opaque. Of a
-header that was decoded in full the text between those places is remembered; the next one is compared with it, and only
-what differs is read. Whatever does not fit to the letter is left to the general way.
+A producer's JSON headers differ from one message to the next in four places: queue, time, properties and opaque; a
+consumer's in queue, two offsets and opaque. Of a header that was decoded in full the text between those places is
+remembered; the next one is compared with it, and only what differs is read. Whatever does not fit to the letter is left
+to the general way.
 """
 
+from abc import ABC, abstractmethod
 from types import FunctionType
 from typing import Final
 
 from ariane.errors import ResponseError
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command
+from ariane.protocol.headers.consume import PullMessageRequest
 from ariane.protocol.headers.send import SendMessageRequestV2
-from ariane.protocol.native import i64
-from ariane.protocol.sending import Sending, sending_of
+from ariane.protocol.native import BytesWriter, i64, u8
+from ariane.protocol.pulling import Pulling, pulling_of
+from ariane.protocol.sending import TRANSACTION, Sending, name_bit, sending_of
 
-_PLACES: Final = (b'"e":"', b'"g":"', b'"i":"', b'"opaque":')  # in the order in which clients write them
-_SENDS: Final = (int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE))
+_SEND_PLACES: Final = [b'"e":"', b'"g":"', b'"i":"', b'"opaque":']  # in the order in which clients write them
+_PULL_PLACES: Final = [b'"queueId":"', b'"queueOffset":"', b'"commitOffset":"', b'"opaque":']  # in any order
+_PULL: Final = int(RequestCode.PULL_MESSAGE)
+_SHAPED: Final = (int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE), _PULL)
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
+_U: Final = ord("u")
+_ZERO: Final = ord("0")
+_BEHIND_NAME: Final = 1  # the separator; the other one stands behind a value
+_LONGEST_NAME: Final = len(TRANSACTION)
 _MOST: Final = 8  # shapes of one connection: topics, mostly
 _PATIENCE: Final = 256  # headers of no known shape, after which no more is hoped for
 
 _MAX_I32: Final = (1 << 31) - 1
 
 
-class Shape:
-    """One header with its four places; `sending` and `command` are what it was decoded to."""
+class Shape(ABC):
+    """The text of one header between the places where others differ, and what of its command stays the same."""
 
-    def __init__(self, parts: list[bytes], sending: Sending, command: Command) -> None:
+    def __init__(self, parts: list[bytes], command: Command) -> None:
         self._parts = parts
-        self._sending = sending
         self._code = command.code
         self._flag = command.flag
         self._language = command.language
         self._version = command.version
         self._at: i64 = 0
-        self._text = b""
 
+    @abstractmethod
     def read(self, header: bytes) -> Command | None:
         """The command of a header of this shape; None for any other."""
-        self._at = 0
-        queue_id = self._number(header, 0)
-        if queue_id < 0 or queue_id > _MAX_I32:
-            return None
-        born = self._number(header, 1)
-        if born < 0 or not self._properties(header):
-            return None
-        opaque = self._number(header, 3)
-        if opaque < 0 or opaque > _MAX_I32 or header[self._at :] != self._parts[4]:
-            return None
-        command = Command(
+
+    def _command(self, opaque: int, header: bytes) -> Command:
+        return Command(
             self._code, opaque=opaque, flag=self._flag, language=self._language, version=self._version, raw=header
         )
-        command.sending = self._sending.again(queue_id, born, self._text)
-        return command
 
     def _follows(self, header: bytes, place: int) -> bool:
         """Step over the text before a place, if it is there."""
@@ -64,6 +63,9 @@ class Shape:
             return False
         self._at = end
         return True
+
+    def _ends(self, header: bytes) -> bool:
+        return header[self._at :] == self._parts[-1]
 
     def _number(self, header: bytes, place: int) -> i64:
         """The digits at a place; -1 when there are none, or too many."""
@@ -81,40 +83,140 @@ class Shape:
         self._at = at
         return value if at > start else -1
 
+
+class SendShape(Shape):
+    """A send; `sending` is what the first of this shape was decoded to."""
+
+    def __init__(self, parts: list[bytes], command: Command, sending: Sending) -> None:
+        super().__init__(parts, command)
+        self._sending = sending
+        self._text = b""
+        self._names: i64 = 0
+        self._writer = BytesWriter()
+
+    def read(self, header: bytes) -> Command | None:
+        self._at = 0
+        queue_id = self._number(header, 0)
+        if queue_id < 0 or queue_id > _MAX_I32:
+            return None
+        born = self._number(header, 1)
+        if born < 0 or not self._properties(header):
+            return None
+        opaque = self._number(header, 3)
+        if opaque < 0 or opaque > _MAX_I32 or not self._ends(header):
+            return None
+        command = self._command(opaque, header)
+        command.sending = self._sending.again(queue_id, born, self._text, self._names)
+        return command
+
     def _properties(self, header: bytes) -> bool:
         """The text at its place, if all of it is ASCII and nothing but the two separators is escaped."""
         if not self._follows(header, 2):
             return False
         size: i64 = len(header)
         at = self._at
-        start = at
-        pieces: list[bytes] = []
+        text = self._writer
+        text.truncate(0)
+        name = at
+        names: i64 = 0
         while at < size:
             byte: i64 = header[at]
             if byte == _QUOTE:
-                pieces.append(header[start:at])
                 self._at = at
-                self._text = b"".join(pieces)
+                self._text = text.getvalue()
+                self._names = names
                 return True
             if byte < 32 or byte > 126:
                 return False
             if byte == _BACKSLASH:
-                escaped = header[at + 1 : at + 6]
-                if escaped != b"u0001" and escaped != b"u0002":
+                byte = _separator(header, at, size)
+                if byte < 0:
                     return False
-                pieces.append(header[start:at])
-                pieces.append(b"\x01" if escaped == b"u0001" else b"\x02")
+                if byte == _BEHIND_NAME:
+                    if name <= at <= name + _LONGEST_NAME:
+                        names |= name_bit(header[name:at])
+                    name = size
+                else:
+                    name = at + 6
                 at += 5
-                start = at + 1
+            text.append(u8(byte))
             at += 1
         return False
 
 
+class PullShape(Shape):
+    """A pull; `pulling` is what the first of this shape was decoded to, `order` says which number stands where."""
+
+    def __init__(self, parts: list[bytes], command: Command, pulling: Pulling, order: list[int]) -> None:
+        super().__init__(parts, command)
+        self._pulling = pulling
+        self._queue_at, self._offset_at, self._commit_at, self._opaque_at = order
+
+    def read(self, header: bytes) -> Command | None:
+        self._at = 0
+        queue_id: i64 = -1
+        offset: i64 = -1
+        commit: i64 = -1
+        opaque: i64 = -1
+        for place in range(len(self._parts) - 1):
+            value = self._number(header, place)
+            if place == self._queue_at:
+                queue_id = value
+            elif place == self._offset_at:
+                offset = value
+            elif place == self._commit_at:
+                commit = value
+            else:
+                opaque = value
+            if value < 0:
+                return None
+        if queue_id > _MAX_I32 or opaque > _MAX_I32 or not self._ends(header):
+            return None
+        command = self._command(opaque, header)
+        command.pulling = self._pulling.again(queue_id, offset, commit)
+        return command
+
+
+def _separator(header: bytes, at: i64, size: i64) -> i64:
+    """What the escape at this place stands for, if that is one of the two separators; else -1."""
+    if at + 6 > size or header[at + 1] != _U or header[at + 2] != _ZERO or header[at + 3] != _ZERO:
+        return -1
+    last: i64 = header[at + 5] - _ZERO
+    return last if header[at + 4] == _ZERO and (last == 1 or last == 2) else -1
+
+
 def shape_of(header: bytes, command: Command) -> Shape | None:
     """The shape of a header that was decoded to `command`, if it has one."""
+    try:
+        if command.code == _PULL:
+            return _pull_shape(header, command)
+        return _send_shape(header, command)
+    except (ResponseError, UnicodeEncodeError):  # its sender will hear of it
+        return None
+
+
+def _send_shape(header: bytes, command: Command) -> Shape | None:
+    parts = _parts(header, _SEND_PLACES)
+    return None if parts is None else SendShape(parts, command, sending_of(command.parsed(SendMessageRequestV2)))
+
+
+def _pull_shape(header: bytes, command: Command) -> Shape | None:
+    found = [header.find(name) for name in _PULL_PLACES]
+    ordered = sorted(found)
+    if ordered[0] < 0:
+        return None
+    order = [ordered.index(at) for at in found]
+    parts = _parts(header, [_PULL_PLACES[found.index(at)] for at in ordered])
+    if parts is None:
+        return None
+    return PullShape(parts, command, pulling_of(command.parsed(PullMessageRequest)), order)
+
+
+def _parts(header: bytes, places: list[bytes]) -> list[bytes] | None:
+    """The text between the values at these places, which must come in this order."""
     parts: list[bytes] = []
     at = 0
-    for name in _PLACES:
+    for name in places:
         found = header.find(name, at)
         if found < 0:
             return None
@@ -124,10 +226,7 @@ def shape_of(header: bytes, command: Command) -> Shape | None:
         if at < 0:
             return None
     parts.append(header[at:])
-    try:
-        return Shape(parts, sending_of(command.parsed(SendMessageRequestV2)), command)
-    except (ResponseError, UnicodeEncodeError):  # its sender will hear of it
-        return None
+    return parts
 
 
 def _end_of_value(header: bytes, start: int) -> int:
@@ -167,7 +266,7 @@ class Shapes:
 
     def learn(self, header: bytes, command: Command) -> None:
         """A header of no known shape was decoded; remember its shape, unless that has helped too rarely."""
-        if PLAIN or command.code not in _SENDS or command.remark is not None or self._missed > _PATIENCE:
+        if PLAIN or command.code not in _SHAPED or command.remark is not None or self._missed > _PATIENCE:
             return
         self._missed += 1
         if self._missed > _PATIENCE:

@@ -20,6 +20,7 @@ from ariane.remoting.tls import TlsLayer, TlsServer, is_client_hello
 from ariane.remoting.waiters import Answer, Waiters
 
 JOIN_BELOW: Final = 1 << 16  # up to here one joined write is quicker than a vector of buffers
+SOON: Final = 1 << 15  # after so many bytes of requests their answers leave at once: who waits for them can go on
 MAX_RUNNING: Final = 8192  # requests of one connection that may run at the same time
 
 
@@ -257,6 +258,7 @@ class Connection:
         """Handle every whole command at hand, then write their answers."""
         backlog = self._backlog
         handled = False
+        taken = 0
         self._reading = True
         try:
             while not self._stalled:
@@ -264,10 +266,14 @@ class Connection:
                     backlog.extend(self._decoder.take())
                     if not backlog:
                         break
-                self._handle(backlog.popleft())
+                command = backlog.popleft()
+                taken += len(command.body)
+                self._handle(command)
                 handled = True
-                if self._out_size >= self._limit:
+                if taken >= SOON or self._out_size >= self._limit:
                     self._finish_read()
+                    self._flush()
+                    taken = 0
         except ProtocolError as error:
             self._refuse(str(error))
         finally:

@@ -4,12 +4,8 @@ import logging
 from typing import Final
 
 from ariane.env import Clock
-from ariane.protocol.units import (
-    TRANSACTION_PREPARED,
-    TRANSACTION_ROLLBACK,
-    Unit,
-    unit_size,
-)
+from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, Unit
+from ariane.store.batches import MAX_PROPERTIES, Batch
 from ariane.store.commitlog import BLANK_LENGTH
 from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.dispatch import Dispatcher
@@ -20,13 +16,12 @@ from ariane.store.queues import QueueTable
 from ariane.store.results import PutResult, PutStatus
 from ariane.store.scan import Dispatched
 from ariane.store.stats import StoreStats
-from ariane.store.unit_bytes import batch_bytes, unit_bytes
+from ariane.store.unit_bytes import UnitWriter
 
 log = logging.getLogger("ariane.store")
 
-_MAX_PROPERTIES: Final = 32_767
 _TRANSACTION: Final = TRANSACTION_ROLLBACK  # both bits
-_PREPARED: Final = TRANSACTION_PREPARED
+_COMMIT: Final = TRANSACTION_COMMIT
 _OK: Final = PutStatus.OK
 
 
@@ -58,67 +53,74 @@ class Appender:
 
     def append(self, unit: Unit) -> PutResult:
         """Append one message."""
-        size = unit_size(unit)
-        if not self._health.writable or size > self.largest_unit or len(unit.body) > self.max_message_size:
+        if not self._health.writable or len(unit.body) > self.max_message_size:
             return self._refuse(unit)
         queue = self._table.find(unit.topic, unit.queue_id)
-        if queue is None or len(unit.properties) > _MAX_PROPERTIES:
+        if queue is None or len(unit.properties) > MAX_PROPERTIES:
+            return self._refuse(unit)
+        writer = UnitWriter(unit, queue.topic_field)
+        size = writer.fixed + len(unit.body) + len(unit.properties)
+        if size > self.largest_unit:
             return self._refuse(unit)
         try:
             at = self._log.reserve(size)
         except OSError as error:
             return self._no_room(error)
         now = self._now()
+        before = queue.next_offset
         self._place(unit, queue, at, now)
-        self._log.write(at, unit_bytes(unit, queue.topic_field))
-        self._dispatcher.pending.append(
-            Dispatched(queue, unit.queue_offset, at, size, now, unit.sys_flag, unit.properties)
-        )
+        offset = unit.queue_offset
+        try:
+            writer.write(self._log.tail, unit.flag, unit.body, unit.body_crc, unit.properties, offset, at, now)
+        except BaseException:
+            self._take_back(at, queue, before, len(self._dispatcher.pending))
+            raise
+        self._dispatcher.pending.append(Dispatched(queue, offset, at, size, now, unit.sys_flag, unit.properties))
         self._stats.put_count += 1
         self._stats.put_bytes += size
-        return PutResult(_OK, at, size, unit.queue_offset, unit.store_time)
+        return PutResult(_OK, at, size, offset, now)
 
-    def append_batch(self, units: list[Unit]) -> PutResult:
-        """Append messages of one queue, one behind the other, in one write; none of them when one cannot be taken."""
-        total = bodies = 0
-        queue = self._table.find(units[0].topic, units[0].queue_id) if units else None
-        for unit in units:
-            if len(unit.properties) > _MAX_PROPERTIES:
-                return self._refuse(unit)
-            total += unit_size(unit)
-            bodies += len(unit.body)
-        too_large = total > self.largest_unit or bodies > self.max_message_size
-        if queue is None or too_large or not self._health.writable:
-            return self._refuse(units[0] if units else None)
+    def append_batch(self, unit: Unit) -> PutResult:
+        """Append the messages of a batch, one behind the other; none of them when one cannot be taken."""
+        queue = self._table.find(unit.topic, unit.queue_id)
+        if queue is None or not self._health.writable:
+            return self._refuse(unit)
+        batch = Batch(unit, queue)
+        if not batch.fits:
+            return self._refuse(None, PutStatus.PROPERTIES_TOO_LONG)
+        if not batch.count or batch.size > self.largest_unit or batch.bodies > self.max_message_size:
+            return self._refuse(None)
         try:
-            start = self._log.reserve(total)
+            at = self._log.reserve(batch.size)
         except OSError as error:
             return self._no_room(error)
-        self._place_all(units, queue, start)
-        self._log.write(start, batch_bytes(units, queue.topic_field))
-        self._stats.put_count += len(units)
-        self._stats.put_bytes += total
-        return PutResult(_OK, start, total, units[0].queue_offset, units[0].store_time, len(units))
+        now = self._now()
+        first = queue.next_offset
+        pending = len(self._dispatcher.pending)
+        try:
+            places = batch.write(self._log.tail, at, now, self._dispatcher.pending)
+        except BaseException:
+            self._take_back(at, queue, first, pending)
+            raise
+        self._stats.put_count += batch.count
+        self._stats.put_bytes += batch.size
+        return PutResult(_OK, at, batch.size, first, now, batch.count, places)
+
+    def _take_back(self, at: int, queue: ConsumeQueue, next_offset: int, pending: int) -> None:
+        """A message could not be put into bytes: let everything be as before it."""
+        self._log.cancel(at)
+        queue.next_offset = next_offset
+        del self._dispatcher.pending[pending:]
 
     def _place(self, unit: Unit, queue: ConsumeQueue, at: int, now: int) -> None:
         transaction = unit.sys_flag & _TRANSACTION
-        if transaction in (_PREPARED, _TRANSACTION):
+        if transaction and transaction != _COMMIT:
             unit.queue_offset = 0  # such a message is in no queue
         else:
             unit.queue_offset = queue.next_offset
             queue.next_offset += 1
         unit.physical_offset = at
         unit.store_time = now
-
-    def _place_all(self, units: list[Unit], queue: ConsumeQueue, at: int) -> None:
-        """Give units their offsets and their time, and tell dispatch of them; they are written before anybody runs."""
-        now = self._now()
-        pending = self._dispatcher.pending
-        for unit in units:
-            size = unit_size(unit)
-            self._place(unit, queue, at, now)
-            pending.append(Dispatched(queue, unit.queue_offset, at, size, now, unit.sys_flag, unit.properties))
-            at += size
 
     def _now(self) -> int:
         if self.moment:
@@ -133,13 +135,13 @@ class Appender:
         self.last_time = now
         return now
 
-    def _refuse(self, unit: Unit | None) -> PutResult:
+    def _refuse(self, unit: Unit | None, status: PutStatus = PutStatus.MESSAGE_ILLEGAL) -> PutResult:
         self._stats.put_failed += 1
         if not self._health.writable:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, count=0)
-        if unit is not None and len(unit.properties) > _MAX_PROPERTIES:
+        if unit is not None and len(unit.properties) > MAX_PROPERTIES:
             return PutResult(PutStatus.PROPERTIES_TOO_LONG, count=0)
-        return PutResult(PutStatus.MESSAGE_ILLEGAL, count=0)
+        return PutResult(status, count=0)
 
     def _no_room(self, error: OSError) -> PutResult:
         self._stats.put_failed += 1

@@ -8,12 +8,16 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
+from librt.strings import BytesWriter
+
 from ariane.env import Files, MappedFile
 from ariane.protocol.units import BLANK, BLANK_MAGIC, MAGIC
 from ariane.store.allocate import Allocator
 from ariane.store.layout import file_name
+from ariane.store.log import Log
 
 BLANK_LENGTH: Final = 8
+_KEPT_TAIL: Final = 1 << 20  # a larger buffer is given back when it is empty
 _SIZE_MAGIC: Final = Struct(">iI")
 
 
@@ -37,23 +41,19 @@ class LogFile(LogSegment):
         self.file = file
 
 
-class CommitLog:
-    """A `Log` of mapped files. `written` runs ahead of `end` only with a transient pool."""
+class CommitLog(Log):
+    """A log of mapped files. With a transient pool what was appended is committed from time to time only."""
 
     def __init__(
         self, folder: Path, file_size: int, files: Files, allocator: Allocator, transient: bool = False
     ) -> None:
+        super().__init__()
         self.folder = folder
         self.file_size = file_size
         self.files: list[LogFile] = []
-        self.end = 0
-        self.written = 0
-        self.flushed = 0
-        self.min_offset = -1
         self.transient = transient
         self._files = files
         self._allocator = allocator
-        self._buffer = bytearray()
         self._mark = 0  # from here on an append must look: the file ends, or the next one is to be ordered
 
     # -- appending ------------------------------------------------------------------------------------------------
@@ -61,16 +61,9 @@ class CommitLog:
     def reserve(self, size: int) -> int:
         if self.written + size + BLANK_LENGTH > self._mark:
             self._look_ahead(size)
-        return self.written
-
-    def write(self, at: int, data: bytes) -> None:
-        if self.transient:
-            self._buffer += data
-            self.written = at + len(data)
-            return
-        last = self.files[-1]
-        last.file.write(at - last.base, data)
-        self.end = self.written = at + len(data)
+        at = self.written
+        self.written = at + size
+        return at
 
     def _look_ahead(self, size: int) -> None:
         limit = self.files[-1].base + self.file_size if self.files else 0
@@ -89,19 +82,22 @@ class CommitLog:
         new = LogFile(base, self._allocator.take(self.folder / file_name(base), self.file_size))
         room = base - self.written
         if self.files and room:
-            self.write(self.written, BLANK.pack(room, BLANK_MAGIC))
+            self.tail.write(BLANK.pack(room, BLANK_MAGIC))
             self.commit()
         self.files.append(new)
         self._place(base)
 
     def commit(self) -> bool:
-        """Move what the transient buffer holds into the file, where readers see it. True when there was something."""
-        if not self._buffer:
+        size = len(self.tail)
+        if not size:
             return False
         last = self.files[-1]
-        last.file.write(self.end - last.base, bytes(self._buffer))
-        self.end += len(self._buffer)
-        self._buffer.clear()
+        last.file.write(self.end - last.base, self.tail.getvalue())
+        self.end += size
+        if size > _KEPT_TAIL:
+            self.tail = BytesWriter()
+        else:
+            self.tail.truncate(0)
         return True
 
     def append_raw(self, at: int, data: bytes) -> bool:
@@ -115,8 +111,9 @@ class CommitLog:
             if at == self.files[-1].base + self.file_size:
                 self.start_file(at)
             room = self.files[-1].base + self.file_size - at
-            self.write(at, data[:room])
-            at += min(room, len(data))
+            self.tail.write(data[:room])
+            self.commit()
+            at = self.written = self.end
             data = data[room:]
         return True
 

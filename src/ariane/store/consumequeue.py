@@ -9,8 +9,12 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import Final
 
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
+
 from ariane.env import Files
-from ariane.store.entry_bytes import entry_of
+from ariane.message import SCHEDULE_TOPIC
+from ariane.protocol.native import i32, i64
+from ariane.store.entry_bytes import PLAIN
 from ariane.store.layout import BLANK_ENTRY, BLANK_SIZE, ENTRY, ENTRY_SIZE, file_name
 from ariane.store.openfiles import OpenFiles
 
@@ -26,6 +30,8 @@ class ConsumeQueue:
     """Entries `min_offset` to `max_offset`; those before `written` are in files, those from `tail_first` in memory."""
 
     __slots__ = (
+        "_fresh",
+        "_tail",
         "blank_from",
         "bytes_topic",
         "epoch",
@@ -33,6 +39,7 @@ class ConsumeQueue:
         "file_entries",
         "files",
         "folder",
+        "is_schedule",
         "key_hash",
         "max_offset",
         "max_physical",
@@ -42,7 +49,6 @@ class ConsumeQueue:
         "read_base",
         "read_path",
         "reader",
-        "tail",
         "tail_first",
         "topic",
         "topic_field",
@@ -53,6 +59,7 @@ class ConsumeQueue:
         self.topic = topic
         self.bytes_topic = topic.encode()
         self.topic_field = bytes((len(self.bytes_topic),)) + self.bytes_topic  # as in a unit
+        self.is_schedule = topic == SCHEDULE_TOPIC
         self.queue_id = queue_id
         self.folder = folder
         self.file_entries = file_entries
@@ -65,7 +72,8 @@ class ConsumeQueue:
         self.max_offset = 0
         self.next_offset = 0  # what the next append gets; ahead of max_offset by what is not dispatched yet
         self.max_physical = -1  # end of the last message
-        self.tail = bytearray()
+        self._tail = bytearray()
+        self._fresh: BytesWriter | None = None  # the newest entries, which `tail` has when somebody asks for it
         self.tail_first = 0
         self.written = 0
         self.blank_from = -1  # entries from here to `written` are to be written as blanks, once
@@ -78,10 +86,30 @@ class ConsumeQueue:
             return False
         if queue_offset != self.max_offset and not self._jump(queue_offset):
             return False
-        self.tail += entry_of(physical, size, tags_code)
+        if PLAIN:
+            self._tail += ENTRY.pack(physical, size, tags_code)
+        else:
+            self._write(physical, size, tags_code)
         self.max_offset = queue_offset + 1
         self.max_physical = physical + size
         return True
+
+    def _write(self, physical: int, size: int, tags_code: int) -> None:
+        fresh = self._fresh
+        if fresh is None:
+            fresh = self._fresh = BytesWriter()
+        write_i64_be(fresh, i64(physical))
+        write_i32_be(fresh, i32(size))
+        write_i64_be(fresh, i64(tags_code))
+
+    @property
+    def tail(self) -> bytearray:
+        """The entries from `tail_first` on."""
+        fresh = self._fresh
+        if fresh is not None and len(fresh):
+            self._tail += fresh.getvalue()
+            fresh.truncate(0)
+        return self._tail
 
     def _jump(self, queue_offset: int) -> bool:
         """Make the queue end at `queue_offset`, for a message newer than all here; False when it has no place."""
@@ -96,7 +124,7 @@ class ConsumeQueue:
             log.warning("%s/%d ends at %d: entry %d is not", self.topic, self.queue_id, self.max_offset, queue_offset)
             return False
         else:  # entries are missing: offsets of the others stay true when blanks take their place
-            self.tail += BLANK_ENTRY * (queue_offset - self.max_offset)
+            self.tail.extend(BLANK_ENTRY * (queue_offset - self.max_offset))
         return True
 
     def _begin_at(self, queue_offset: int) -> None:

@@ -8,8 +8,6 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from ariane.message import SCHEDULE_TOPIC
-from ariane.protocol.java import string_hash
 from ariane.protocol.units import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from ariane.store.index import Index
 from ariane.store.log import Log
@@ -21,8 +19,6 @@ log = logging.getLogger("ariane.store")
 DispatchListener = Callable[[list[Dispatched]], None]
 
 _TRANSACTION: Final = TRANSACTION_ROLLBACK  # both bits
-_MAX_TAGS: Final = 100_000
-_SCHEDULE: Final = SCHEDULE_TOPIC.encode()
 _DEFAULT_DELAYS: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
@@ -31,19 +27,50 @@ def default_delay_ms(level: int) -> int:
     return _DEFAULT_DELAYS[min(level, len(_DEFAULT_DELAYS)) - 1] * 1000
 
 
-class Dispatcher:
-    """Fills queues and index. `position` is the end of what was dispatched."""
+class Filler:
+    """Fills queues and index."""
 
-    def __init__(self, source: Log, table: QueueTable, index: Index | None, delay_ms: Callable[[int], int]) -> None:
-        self.position = 0
+    def __init__(self, table: QueueTable, index: Index | None, delay_ms: Callable[[int], int]) -> None:
         self.last_store_time = 0
-        self.pending: list[Dispatched] = []
-        self.listeners: list[DispatchListener] = []
         self.delay_ms = delay_ms
-        self._log = source
         self._table = table
         self._index = index
-        self._codes: dict[bytes, int] = {}
+
+    def put(self, batch: list[Dispatched]) -> None:
+        """Put messages into their queues and the index. May be repeated after a failure: what is there is not added."""
+        dirty = self._table.dirty
+        for message in batch:
+            queue = message.queue
+            if queue.is_schedule:
+                message.tags_code = self._delivery_time(message)
+            transaction = message.sys_flag & _TRANSACTION
+            if transaction in (TRANSACTION_PREPARED, _TRANSACTION):
+                continue
+            if queue.put(message.physical_offset, message.size, message.tags_code, message.queue_offset):
+                dirty[queue] = None
+        if self._index is not None:
+            self._index.add(batch)
+        if batch:
+            self.last_store_time = batch[-1].store_time
+
+    def _delivery_time(self, message: Dispatched) -> int:
+        """A delayed message has the time of its delivery where others have the hash of their tag."""
+        level = value_of(message.properties, b"DELAY\x01")
+        if level is not None and level.isdigit() and int(level) > 0:
+            return message.store_time + self.delay_ms(int(level))
+        return message.tags_code
+
+
+class Dispatcher:
+    """Hands on what is in the log. `position` is the end of what was dispatched."""
+
+    def __init__(self, source: Log, table: QueueTable, filler: Filler) -> None:
+        self.position = 0
+        self.pending: list[Dispatched] = []
+        self.listeners: list[DispatchListener] = []
+        self.filler = filler
+        self._log = source
+        self._table = table
 
     def run(self, limit: int = 4096) -> bool:
         """Dispatch what is pending or, if nothing is, up to `limit` units read from the log. False when all is done."""
@@ -58,7 +85,7 @@ class Dispatcher:
         if position == self.position:
             return False
         try:
-            self.dispatch(batch)
+            self.filler.put(batch)
         except OSError:
             if position > self.position and batch:
                 self.pending = batch + self.pending  # nothing is lost: it is tried again
@@ -99,37 +126,3 @@ class Dispatcher:
             return None
         unit = self._log.view(at, int.from_bytes(head, "big"))
         return None if unit is None else read_unit(unit, 0, at, False, self._table)
-
-    def dispatch(self, batch: list[Dispatched]) -> None:
-        """Put messages into their queues and the index. May be repeated after a failure: what is there is not added."""
-        dirty = self._table.dirty
-        for message in batch:
-            queue = message.queue
-            tags = message.tags
-            code = 0 if tags is None else self._codes.get(tags) or self._code_of(tags)
-            if queue.bytes_topic == _SCHEDULE:
-                code = self._delivery_time(message, code)
-            message.tags_code = code
-            transaction = message.sys_flag & _TRANSACTION
-            if transaction in (TRANSACTION_PREPARED, _TRANSACTION):
-                continue
-            if queue.put(message.physical_offset, message.size, code, message.queue_offset):
-                dirty[queue] = None
-        if self._index is not None:
-            self._index.add(batch)
-        if batch:
-            self.last_store_time = batch[-1].store_time
-
-    def _delivery_time(self, message: Dispatched, code: int) -> int:
-        """A delayed message has the time of its delivery where others have the hash of their tag."""
-        level = value_of(message.properties, b"DELAY\x01")
-        if level is not None and level.isdigit() and int(level) > 0:
-            return message.store_time + self.delay_ms(int(level))
-        return code
-
-    def _code_of(self, tags: bytes) -> int:
-        """The hash of a tag. Tags repeat, so they are remembered."""
-        if len(self._codes) >= _MAX_TAGS:
-            self._codes.clear()
-        code = self._codes[tags] = string_hash(tags.decode(errors="replace"))
-        return code

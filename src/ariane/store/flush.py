@@ -96,7 +96,10 @@ class Flusher:
             self._health.fail("flush", f"the log could not be made durable: {error}")
         waiters, self._syncing = self._syncing, []
         for waiter in waiters:
-            waiter.serve(error is None)
+            if error is None and waiter.end > round_.end:  # came before its bytes did
+                self._gathering.append(waiter)
+            else:
+                waiter.serve(error is None)
         if error is None and (self._gathering or self._wanted) and self._log.flushed < self._log.end:
             self.begin()
 

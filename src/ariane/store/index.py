@@ -3,80 +3,13 @@
 import logging
 import time
 from pathlib import Path
-from types import FunctionType
-from typing import Final
 
 from ariane.env import Clock, Files
-from ariane.protocol.java import rolled, string_hash
-from ariane.protocol.native import i64
-from ariane.protocol.units import TRANSACTION_ROLLBACK
+from ariane.store.hashes import joined_hash, key_hash
 from ariane.store.indexfile import IndexFile
 from ariane.store.scan import Dispatched
 
 log = logging.getLogger("ariane.store")
-
-_MASK: Final = 0xFFFFFFFF
-_SIGN: Final = 0x80000000
-_SHARED: Final = 20  # the ids that one client gives begin with the same characters: address, process, class loader
-_POWER: Final = pow(31, _SHARED, 1 << 32)
-_MAX_STARTS: Final = 10_000
-_starts: dict[bytes, int] = {}
-
-
-def key_hash(text: str) -> int:
-    """The hash of `topic#key` as the index files have it: Java's, made positive."""
-    return _positive(string_hash(text) & _MASK)
-
-
-def _positive(value: int) -> int:
-    """Java's Math.abs of an int given as its 32 bits; the one number that has no positive counts as 0."""
-    if value < _SIGN:
-        return value
-    return 0 if value == _SIGN else (1 << 32) - value
-
-
-def joined_hash(head: int, key: bytes) -> int:
-    """The index hash of a text whose first part has the Java hash `head` and whose second part is `key`."""
-    if not PLAIN:
-        quick = _ascii_hash(head, key)
-        if quick >= 0:
-            return _positive(quick)
-    if not key.isascii():
-        text = key.decode(errors="replace")
-        units = len(text.encode("utf-16-be", "surrogatepass")) // 2
-        return _positive((head * pow(31, units, 1 << 32) + string_hash(text)) & _MASK)
-    value = head
-    if len(key) > _SHARED:
-        start = key[:_SHARED]
-        known = _starts.get(start)
-        value = (head * _POWER + (_remember(start) if known is None else known)) & _MASK
-        key = key[_SHARED:]
-    return _positive(rolled(value, key))
-
-
-def _ascii_hash(head: i64, key: bytes) -> i64:
-    """Byte by byte, which costs least when it is compiled; -1 when not all bytes are ASCII."""
-    value = head
-    size: i64 = len(key)
-    at: i64 = 0
-    while at < size:
-        byte: i64 = key[at]
-        if byte > 127:
-            return -1
-        value = value * 31 + byte & _MASK
-        at += 1
-    return value
-
-
-PLAIN: Final = isinstance(_ascii_hash, FunctionType)
-"""Whether this module is not compiled."""
-
-
-def _remember(start: bytes) -> int:
-    if len(_starts) >= _MAX_STARTS:
-        _starts.clear()
-    value = _starts[start] = string_hash(start.decode("ascii"))
-    return value
 
 
 class Index:
@@ -98,16 +31,25 @@ class Index:
             physical = message.physical_offset
             if file is not None and physical < file.end_offset:
                 continue
-            hashes = hashes_of(message)
-            if not hashes:
-                continue
-            if file is None or physical <= file.end_offset or file.count + len(hashes) > file.room:
-                file = self._put_with_care(hashes, physical, message.store_time)
-                continue
-            for value in hashes:
-                file.put(value, physical, message.store_time)
+            unique = message.unique_hash
+            if file is None or message.keys is not None or physical <= file.end_offset or file.count >= file.room:
+                file = self._add_with_care(message, file)
+            elif unique >= 0:
+                file.put(unique, physical, message.store_time)
         if file is not None:
             file.write_header()
+
+    def _add_with_care(self, message: Dispatched, file: IndexFile | None) -> IndexFile | None:
+        """The same where a message has many keys, or there may be no room for them."""
+        hashes = hashes_of(message)
+        physical, store_time = message.physical_offset, message.store_time
+        if not hashes:
+            return file
+        if file is None or physical <= file.end_offset or file.count + len(hashes) > file.room:
+            return self._put_with_care(hashes, physical, store_time)
+        for value in hashes:
+            file.put(value, physical, store_time)
+        return file
 
     def _put_with_care(self, hashes: list[int], physical: int, store_time: int) -> IndexFile:
         """All keys of a message or, when the disk is full, none: room for the last is made before the first is put."""
@@ -175,16 +117,10 @@ class Index:
 
 def hashes_of(message: Dispatched) -> list[int]:
     """The hashes under which a message is found: its unique key and each word of its keys."""
-    hashes: list[int] = []
-    if message.sys_flag & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK:
-        return hashes
-    head = message.queue.key_hash
-    if message.unique_key is not None:
-        hashes.append(joined_hash(head, message.unique_key))
+    hashes = [message.unique_hash] if message.unique_hash >= 0 else []
     if message.keys is not None:
-        for key in message.keys.split(b" "):
-            if key:
-                hashes.append(joined_hash(head, key))
+        head = message.queue.key_hash
+        hashes += [joined_hash(head, key) for key in message.keys.split(b" ") if key]
     return hashes
 
 

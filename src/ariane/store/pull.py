@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from ariane.protocol.native import i64
 from ariane.store.consumequeue import ConsumeQueue
-from ariane.store.entry_bytes import entries_of
+from ariane.store.entry_bytes import Entries
 from ariane.store.layout import BLANK_SIZE, ENTRY_SIZE
 from ariane.store.log import Log
 from ariane.store.options import StoreOptions
@@ -23,11 +24,11 @@ class Puller:
         self.set_options(options)
 
     def set_options(self, options: StoreOptions) -> None:
-        self._memory = options.memory_for_messages
-        self._memory_bytes = options.max_transfer_bytes_memory
-        self._memory_count = options.max_transfer_count_memory
-        self._disk_bytes = options.max_transfer_bytes_disk
-        self._disk_count = options.max_transfer_count_disk
+        self._memory: i64 = options.memory_for_messages
+        self._memory_bytes: i64 = options.max_transfer_bytes_memory
+        self._memory_count: i64 = options.max_transfer_count_memory
+        self._disk_bytes: i64 = options.max_transfer_bytes_disk
+        self._disk_count: i64 = options.max_transfer_count_disk
 
     def get(
         self, queue: ConsumeQueue | None, offset: int, most: int, wanted: MessageFilter | None, most_bytes: int
@@ -61,20 +62,27 @@ class Puller:
         """Take messages until a limit is reached. The first one is taken whatever its size."""
         slices = result.slices
         by_properties = wanted if wanted is not None and wanted.needs_properties else None
-        in_memory = self._log.end - self._memory  # messages before this count as being on the disk
-        low = high = -1  # the part of the log that `memory` shows
+        in_memory: i64 = self._log.end - self._memory  # messages before this count as being on the disk
+        low: i64 = -1  # the part of the log that `memory` shows
+        high: i64 = -1
         memory = _NOTHING
-        skip_until = -1  # a message is gone: so are all others of its file
-        start = end = 0  # neighbours in the log go into one slice
-        physical = count = total = looked_at = 0
-        for physical, size, code in entries_of(entries):
+        skip_until: i64 = -1  # a message is gone: so are all others of its file
+        start: i64 = 0  # neighbours in the log go into one slice
+        end: i64 = 0
+        count: i64 = 0
+        total: i64 = 0
+        looked_at: i64 = 0
+        found = Entries(entries)
+        while found.next():
+            physical = found.physical
+            size = found.size
             if size == BLANK_SIZE:
                 looked_at += 1
                 continue
             if count and self._is_full(count, total + size, most, most_bytes, physical < in_memory):
                 break
             looked_at += 1
-            if physical < skip_until or (wanted is not None and not wanted.matches_code(code)):
+            if physical < skip_until or (wanted is not None and not wanted.matches_code(found.tags_code)):
                 continue
             if physical < low or physical + size > high:
                 if end > start:
@@ -96,9 +104,9 @@ class Puller:
             total += size
         if end > start:
             slices.append(memory[start - low : end - low])
-        self._finish(result, count, total, looked_at, self._log.end - physical)
+        self._finish(result, count, total, looked_at, self._log.end - found.physical)
 
-    def _is_full(self, count: int, total: int, most: int, most_bytes: int, on_disk: bool) -> bool:
+    def _is_full(self, count: i64, total: i64, most: i64, most_bytes: i64, on_disk: bool) -> bool:
         if count >= most or total > most_bytes:
             return True
         if on_disk:

@@ -176,7 +176,7 @@ class Recovery:
                     self._dispatch(batch)
 
     def _dispatch(self, batch: list[Dispatched]) -> None:
-        self._dispatcher.dispatch(batch)
+        self._dispatcher.filler.put(batch)
         self._report.dispatched += len(batch)
         batch.clear()
         if self._table.memory() > self._options.consumequeue_memory:

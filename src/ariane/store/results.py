@@ -23,9 +23,9 @@ class PutStatus(Enum):
 
 
 class PutResult:
-    """Where a message (or a batch, then of its first) went."""
+    """Where a message (or a batch, then of its first) went. `places` are the offsets of all messages of a batch."""
 
-    __slots__ = ("count", "physical_offset", "queue_offset", "size", "status", "store_time")
+    __slots__ = ("count", "physical_offset", "places", "queue_offset", "size", "status", "store_time")
 
     def __init__(
         self,
@@ -35,7 +35,9 @@ class PutResult:
         queue_offset: int = 0,
         store_time: int = 0,
         count: int = 1,
+        places: list[int] | None = None,
     ) -> None:
+        self.places = places
         self.status = status
         self.physical_offset = physical_offset
         self.size = size

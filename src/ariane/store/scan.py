@@ -6,8 +6,9 @@ from typing import Final
 from zlib import crc32
 
 from ariane.protocol.native import i64
-from ariane.protocol.units import BLANK_MAGIC, BORN_HOST_V6, MAGIC, STORE_HOST_V6
+from ariane.protocol.units import BLANK_MAGIC, BORN_HOST_V6, MAGIC, STORE_HOST_V6, TRANSACTION_ROLLBACK
 from ariane.store.consumequeue import ConsumeQueue
+from ariane.store.hashes import joined_hash, part_hash, tags_code
 from ariane.store.queues import QueueTable
 
 # total, magic, body crc, queue id, (flag,) queue offset, physical offset, sys flag (, born time)
@@ -37,7 +38,10 @@ NOTHING: Final = -1
 
 
 class Dispatched:
-    """A message on its way into its queue and the index. `properties` are the stored bytes."""
+    """A message on its way into its queue and the index. `properties` are the stored bytes.
+
+    `tags_code` and `unique_hash` (-1 when there is none) are what queue and index know of its tags and its unique key.
+    """
 
     __slots__ = (
         "keys",
@@ -48,9 +52,8 @@ class Dispatched:
         "size",
         "store_time",
         "sys_flag",
-        "tags",
         "tags_code",
-        "unique_key",
+        "unique_hash",
     )
 
     def __init__(
@@ -70,8 +73,41 @@ class Dispatched:
         self.store_time = store_time
         self.sys_flag = sys_flag
         self.properties = properties
-        self.tags, self.unique_key, self.keys = marks_of(properties)
         self.tags_code = 0
+        self.unique_hash = -1
+        self.keys: bytes | None = None
+        if PLAIN:
+            self._look_by_parts(properties)
+        else:
+            self._look_by_bytes(properties)
+        if sys_flag & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK:  # nobody is to find it
+            self.unique_hash = -1
+            self.keys = None
+
+    def _look_by_parts(self, properties: bytes) -> None:
+        tags, unique = value_of(properties, _TAGS), value_of(properties, _UNIQUE)
+        self.keys = value_of(properties, _KEYS)
+        if tags is not None:
+            self.tags_code = tags_code(tags)
+        if unique is not None:
+            self.unique_hash = joined_hash(self.queue.key_hash, unique)
+
+    def _look_by_bytes(self, properties: bytes) -> None:
+        """The same in one look at each byte."""
+        size: i64 = len(properties)
+        at: i64 = 0
+        while at < size:
+            first: i64 = properties[at]
+            end = at
+            while end < size and properties[end] != 2:
+                end += 1
+            if first == _U and end > at + 9 and properties[at : at + 9] == _UNIQUE:
+                self.unique_hash = part_hash(self.queue.key_hash, properties, at + 9, end)
+            elif first == _T and end > at + 5 and properties[at : at + 5] == _TAGS:
+                self.tags_code = tags_code(properties[at + 5 : end])
+            elif first == _K and end > at + 5 and properties[at : at + 5] == _KEYS:
+                self.keys = properties[at + 5 : end]
+            at = end + 1
 
     @property
     def topic(self) -> str:
@@ -80,30 +116,6 @@ class Dispatched:
     @property
     def queue_id(self) -> int:
         return self.queue.queue_id
-
-
-def marks_of(properties: bytes) -> tuple[bytes | None, bytes | None, bytes | None]:
-    """The values of TAGS, UNIQ_KEY and KEYS, which every message is asked for, in one look."""
-    if PLAIN:
-        return value_of(properties, _TAGS), value_of(properties, _UNIQUE), value_of(properties, _KEYS)
-    tags: bytes | None = None
-    unique: bytes | None = None
-    keys: bytes | None = None
-    size: i64 = len(properties)
-    at: i64 = 0
-    while at < size:
-        first: i64 = properties[at]
-        end = at
-        while end < size and properties[end] != 2:
-            end += 1
-        if first == _U and properties[at : at + 9] == _UNIQUE:
-            unique = properties[at + 9 : end] or None
-        elif first == _T and properties[at : at + 5] == _TAGS:
-            tags = properties[at + 5 : end] or None
-        elif first == _K and properties[at : at + 5] == _KEYS:
-            keys = properties[at + 5 : end] or None
-        at = end + 1
-    return tags, unique, keys
 
 
 def value_of(properties: bytes, name: bytes) -> bytes | None:

@@ -12,7 +12,7 @@ from ariane.protocol.units import Unit
 from ariane.store.allocate import Allocator
 from ariane.store.appender import Appender
 from ariane.store.commitlog import BLANK_LENGTH, CommitLog
-from ariane.store.dispatch import Dispatcher, DispatchListener, default_delay_ms
+from ariane.store.dispatch import Dispatcher, DispatchListener, Filler, default_delay_ms
 from ariane.store.flush import FlushDone, Flusher
 from ariane.store.health import Health
 from ariane.store.index import Index
@@ -94,7 +94,8 @@ class MessageStore(StoreReader):
         self.table = QueueTable(self.layout, files, file_entries, o.open_consumequeue_files)
         self._writer = QueueWriter(files, self.layout.root, o.open_consumequeue_files)
         self.index = self._open_index(report) if o.index_enabled else None
-        self.dispatcher = Dispatcher(self.log, self.table, self.index, o.delay_ms or default_delay_ms)
+        self.filler = Filler(self.table, self.index, o.delay_ms or default_delay_ms)
+        self.dispatcher = Dispatcher(self.log, self.table, self.filler)
         self.stats = StoreStats()
         self._appender = Appender(self.log, self.table, self.dispatcher, clock, self.health, self.stats, o)
         self._appender.largest_unit = file_size - BLANK_LENGTH
@@ -143,12 +144,12 @@ class MessageStore(StoreReader):
             self.health,
             recovery.checkpoint,
         )
-        self._queue_flusher.dispatched_time = lambda: self.dispatcher.last_store_time
+        self._queue_flusher.dispatched_time = lambda: self.filler.last_store_time
         self._queue_flusher.dispatched_offset = lambda: self.dispatcher.position
-        self.flusher.last_store_time = lambda: max(self._appender.last_time, self.dispatcher.last_store_time)
+        self.flusher.last_store_time = lambda: max(self._appender.last_time, self.filler.last_store_time)
         self.flusher.flushed_time = recovery.checkpoint.log_time
-        self.dispatcher.last_store_time = max(self.dispatcher.last_store_time, recovery.checkpoint.queue_time)
-        self._appender.last_time = self.dispatcher.last_store_time
+        self.filler.last_store_time = max(self.filler.last_store_time, recovery.checkpoint.queue_time)
+        self._appender.last_time = self.filler.last_store_time
         files.replace(self.layout.abort, b"")
         self.retention.check_disk()
         report.log_min, report.log_max = self.log.min_offset, self.log.end
@@ -245,11 +246,14 @@ class MessageStore(StoreReader):
         self._after_append(dispatch)
         return result
 
-    def append_batch(self, units: list[Unit], *, dispatch: bool = True) -> PutResult:
-        """Append messages of one queue in one write, contiguous in the log; all or none."""
+    def append_batch(self, unit: Unit, *, dispatch: bool = True) -> PutResult:
+        """Append the messages that the body of `unit` holds, contiguous in the log; all or none.
+
+        They share what else it says, and its properties stand behind those of each. ProtocolError when it is no batch.
+        """
         if not dispatch and not self._appender.moment:
             self._appender.moment = self._appender.ask_time()
-        result = self._appender.append_batch(units)
+        result = self._appender.append_batch(unit)
         self._after_append(dispatch)
         return result
 
@@ -264,8 +268,15 @@ class MessageStore(StoreReader):
         if self._appender.time_went_back:
             self._appender.time_went_back = False
             self._queue_flusher.lower(self._appender.last_time)
-        if dispatch and not self._dispatch_due:
-            self._schedule_dispatch()
+        if dispatch:
+            self._commit()
+            if not self._dispatch_due:
+                self._schedule_dispatch()
+
+    def _commit(self) -> None:
+        """Let readers see what was appended; with a transient pool they wait for its interval."""
+        if not self.log.transient:
+            self.log.commit()
 
     def _schedule_dispatch(self) -> None:
         if self._loop is not None:
@@ -274,12 +285,14 @@ class MessageStore(StoreReader):
 
     def when_flushed(self, end_offset: int, done: FlushDone) -> None:
         """Call `done(True)` once the log is durable up to `end_offset`, `done(False)` if that fails or is too slow."""
+        self._commit()
         self.flusher.wait(end_offset, done)
 
     def dispatch_now(self) -> None:
         """Put what was appended into queues and index, and tell the listeners."""
         self._dispatch_due = False
         self._appender.moment = 0
+        self._commit()
         try:
             while self.dispatcher.run():
                 pass

@@ -9,11 +9,8 @@ from ariane.broker.acknowledge import Done
 from ariane.broker.handlers.put_status import failure, is_kept, response_code
 from ariane.broker.send_answer import SendAnswer
 from ariane.broker.send_properties import (
-    HAS_DELAY,
-    HAS_TRANSACTION,
     delay_level,
     is_prepared,
-    names_in,
     stored_properties,
     waits_for_store,
     without_delay,
@@ -21,12 +18,11 @@ from ariane.broker.send_properties import (
 from ariane.broker.send_target import FAQ, SendTarget, SendTargets
 from ariane.errors import ProtocolError, ResponseError
 from ariane.message import dead_letter_topic
-from ariane.protocol.batch import split_batch
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import JSON, ONEWAY, Command
 from ariane.protocol.headers import SendMessageRequest, SendMessageRequestV2
-from ariane.protocol.ids import offset_id, offset_ids
-from ariane.protocol.sending import Sending, sending_of
+from ariane.protocol.ids import offset_ids
+from ariane.protocol.sending import HAS_DELAY, HAS_TRANSACTION, Sending, sending_of
 from ariane.protocol.units import TRANSACTION_ROLLBACK, Unit
 from ariane.remoting import Connection, Handler
 from ariane.store import PutResult, PutStatus
@@ -48,12 +44,12 @@ class SendHandler:
         self._broker = broker
         self._store = broker.store
         self._acknowledge = broker.acknowledge
-        self._stats = broker.stats
+        self._promises = broker.acknowledge.waits
         self._flow = broker.flow
         self._topics_file = broker.persistence.topics
         self._targets = SendTargets(broker)
         self._random = broker.env.random
-        self._host = b""
+        self._store_host = b""
         self._digits = b""
         self._take_options()
         broker.on_options.append(lambda _: self._take_options())
@@ -79,6 +75,8 @@ class SendHandler:
         began = 0.0 if request.flag & ONEWAY else self._flow.check(connection.last_read)
         if self._opens_at:
             self._check_open()
+        if not self._store_host:
+            self._take_host()
         target = self._targets.get(sending.topic) or self._targets.check(sending)
         queue_id = sending.queue_id
         if queue_id < 0:
@@ -87,7 +85,7 @@ class SendHandler:
             raise _illegal_queue(sending, target, connection)
         if sending.batch or request.code == _BATCH:
             return self._send_batch(connection, request, sending, target, queue_id, began)
-        names = names_in(sending.properties)
+        names = sending.names
         unit = Unit(
             target.name,
             request.body,
@@ -97,7 +95,7 @@ class SendHandler:
             sys_flag=sending.sys_flag | target.sys_flag,
             born_time=sending.born_timestamp,
             born_host=connection.peer_host,
-            store_host=self._broker.store_host,
+            store_host=self._store_host,
             reconsume_times=sending.reconsume_times,
         )
         if target.retry_group:
@@ -108,11 +106,11 @@ class SendHandler:
         result = self._store.append(unit, dispatch=False)
         if result.status is not _OK:
             raise failure(self._broker, result.status)
-        if began:
-            self._flow.put_done(began, kept=not self._acknowledge.waits)
-        self._stats.put(sending.topic, queue_id, 1, result.size)
+        if began and not self._promises:
+            self._flow.put()
+        target.cell(queue_id).add(1, result.size)
         return self._answer(
-            connection, request, result, queue_id, self._waits(sending.properties, names), None, began, target
+            connection, request, result, queue_id, self._waits(sending.properties, names), began, target
         )
 
     def _send_batch(
@@ -124,48 +122,31 @@ class SendHandler:
         queue_id: int,
         began: float,
     ) -> Command | None:
-        if sending.sys_flag & _TRANSACTION or delay_level(sending.properties) > 0:
+        names = sending.names
+        if sending.sys_flag & _TRANSACTION or (names & HAS_DELAY and delay_level(sending.properties) > 0):
             raise failure(self._broker, PutStatus.MESSAGE_ILLEGAL)  # a batch can be neither delayed nor undecided
-        units = self._units_of_batch(connection, request, sending, target, queue_id)
-        result = self._store.append_batch(units, dispatch=False)
-        if result.status is not _OK:
-            raise failure(self._broker, result.status)
-        self._stats.put(sending.topic, queue_id, len(units), result.size)
-        waits = self._waits(sending.properties, names_in(sending.properties))
-        return self._answer(connection, request, result, queue_id, waits, units, began, target)
-
-    def _units_of_batch(
-        self, connection: Connection, request: Command, sending: Sending, target: SendTarget, queue_id: int
-    ) -> list[Unit]:
+        unit = Unit(
+            target.name,
+            request.body,
+            stored_properties(sending.properties, names, self._cluster),
+            queue_id=queue_id,
+            sys_flag=sending.sys_flag | target.sys_flag,
+            born_time=sending.born_timestamp,
+            born_host=connection.peer_host,
+            store_host=self._store_host,
+            reconsume_times=sending.reconsume_times,
+            crc=0,  # each message has its own
+        )
         try:
-            items = split_batch(request.body)
+            result = self._store.append_batch(unit, dispatch=False)
         except ProtocolError as error:
             raise ResponseError(ResponseCode.MESSAGE_ILLEGAL, f"the batch is illegal: {error}") from None
-        if not items:
-            raise ResponseError(ResponseCode.MESSAGE_ILLEGAL, "the batch is illegal: it has no messages")
-        shared = stored_properties(sending.properties, names_in(sending.properties), self._cluster)
-        topic, born_host, store_host = target.name, connection.peer_host, self._broker.store_host
-        sys_flag = sending.sys_flag | target.sys_flag
-        born_time, reconsume_times = sending.born_timestamp, sending.reconsume_times
-        units: list[Unit] = []
-        for flag, body, properties in items:
-            if properties and properties[-1] != 2:
-                properties += b"\x02"
-            units.append(
-                Unit(
-                    topic,
-                    body,
-                    properties + shared,
-                    queue_id=queue_id,
-                    flag=flag,
-                    sys_flag=sys_flag,
-                    born_time=born_time,
-                    born_host=born_host,
-                    store_host=store_host,
-                    reconsume_times=reconsume_times,
-                )
-            )
-        return units
+        if result.status is not _OK:
+            raise failure(self._broker, result.status)
+        target.cell(queue_id).add(result.count, result.size)
+        return self._answer(
+            connection, request, result, queue_id, self._waits(sending.properties, names), began, target
+        )
 
     def _answer(
         self,
@@ -174,7 +155,6 @@ class SendHandler:
         result: PutResult,
         queue_id: int,
         waits: bool,
-        batch: list[Unit] | None,
         began: float,
         target: SendTarget,
     ) -> Command | None:
@@ -182,36 +162,28 @@ class SendHandler:
         if request.flag & ONEWAY:
             return None
         if waits or target.is_new:
-            response = request.reply(0, self._answers.fields(self._ids(result, batch), queue_id, result.queue_offset))
+            response = request.reply(0, self._answers.fields(self._ids(result), queue_id, result.queue_offset))
             self._answer_later(result, waits, self._when_kept(connection, request, response, began))
             return None
         if request.serialization != JSON or connection.watched:
-            return request.reply(0, self._answers.fields(self._ids(result, batch), queue_id, result.queue_offset))
-        if batch is None:
-            host, at = self._host_digits(), result.physical_offset
-            data = self._answers.encoded_single(request.opaque, host, at, queue_id, result.queue_offset)
-        else:
-            data = self._answers.encoded(request.opaque, self._ids(result, batch), queue_id, result.queue_offset)
-        connection.send_encoded(data)
+            return request.reply(0, self._answers.fields(self._ids(result), queue_id, result.queue_offset))
+        places = result.places or [result.physical_offset]
+        connection.send_encoded(
+            self._answers.encoded(request.opaque, self._digits, places, queue_id, result.queue_offset)
+        )
         return None
 
     def _waits(self, properties: bytes, names: int) -> bool:
         """Whether flush or replicas were promised, and the sender wants to hear of them."""
-        return bool(self._acknowledge.waits) and waits_for_store(properties, names)
+        return bool(self._promises) and waits_for_store(properties, names)
 
-    def _ids(self, result: PutResult, batch: list[Unit] | None) -> str:
+    def _ids(self, result: PutResult) -> str:
         """The offset ids of what was stored, with commas between them."""
-        host = self._broker.store_host
-        if batch is None:
-            return offset_id(host, result.physical_offset)
-        return offset_ids(host, [unit.physical_offset for unit in batch])
+        return offset_ids(self._store_host, result.places or [result.physical_offset])
 
-    def _host_digits(self) -> bytes:
-        host = self._broker.store_host
-        if host is not self._host:
-            self._host = host
-            self._digits = host.hex().upper().encode()
-        return self._digits
+    def _take_host(self) -> None:
+        self._store_host = self._broker.store_host
+        self._digits = self._store_host.hex().upper().encode()
 
     def _answer_later(self, result: PutResult, waits: bool, kept: Done) -> None:
         """A topic made by this send must be on the disk too, or a crash leaves messages that nobody can pull."""

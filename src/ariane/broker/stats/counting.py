@@ -24,6 +24,23 @@ class StatsSnapshot:
     fall_behind_ms: Mapping[str, int]
 
 
+class PutCell:
+    """What was stored in one queue since the counters were last filled."""
+
+    __slots__ = ("count", "size", "times")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.times = 0
+        self.size = 0
+
+    def add(self, count: int, size: int) -> None:
+        """Messages were stored by one request."""
+        self.count += count
+        self.times += 1
+        self.size += size
+
+
 class BrokerStats:
     """Counts on the hot path into one cell a queue; `tick` spreads the cells over the counters and samples those.
 
@@ -40,7 +57,7 @@ class BrokerStats:
         self._counters: dict[StatsName, dict[str, Counter]] = {
             name: {} for name in StatsName if detailed or name not in DETAILED
         }
-        self._puts: dict[tuple[str, int], list[int]] = {}
+        self._puts: dict[tuple[str, int], PutCell] = {}
         self._gets: dict[tuple[str, str, int], list[int]] = {}
         self._minute, self._hour, self._day = Samples(MINUTE), Samples(HOUR), Samples(DAY)
         self._due_ms = [0, 0, 0]
@@ -49,12 +66,14 @@ class BrokerStats:
 
     def put(self, topic: str, queue_id: int, count: int, size: int) -> None:
         """Messages were stored by one request."""
+        self.put_cell(topic, queue_id).add(count, size)
+
+    def put_cell(self, topic: str, queue_id: int) -> PutCell:
+        """Where stored messages of a queue are counted, for who stores many. It counts until the topic is deleted."""
         cell = self._puts.get((topic, queue_id))
         if cell is None:
-            cell = self._puts[topic, queue_id] = [0, 0, 0]
-        cell[0] += count
-        cell[1] += 1
-        cell[2] += size
+            cell = self._puts[topic, queue_id] = PutCell()
+        return cell
 
     def got(self, group: str, topic: str, queue_id: int, count: int, size: int, latency_ms: int) -> None:
         """Messages were given to a group by one pull."""
@@ -130,6 +149,8 @@ class BrokerStats:
         """Forgets the counts of a topic."""
         self._forget(TOPIC_PART, topic)
         self._forget_falls(-2, topic)
+        for key in [key for key in self._puts if key[0] == topic]:
+            del self._puts[key]
 
     def group_deleted(self, group: str) -> None:
         """Forgets the counts of a group."""
@@ -157,9 +178,10 @@ class BrokerStats:
 
     def _spread(self) -> None:
         """Empties the cells of the hot path into the counters."""
-        puts, self._puts = self._puts, {}
-        for (topic, queue_id), (count, times, size) in puts.items():
-            self._spread_put(topic, queue_id, count, times, size)
+        for (topic, queue_id), cell in self._puts.items():
+            if cell.times:
+                self._spread_put(topic, queue_id, cell.count, cell.times, cell.size)
+                cell.count = cell.times = cell.size = 0
         gets, self._gets = self._gets, {}
         for (group, topic, queue_id), (count, times, size, latency_ms) in gets.items():
             self._spread_get(group, topic, queue_id, count, times, size)

@@ -36,10 +36,10 @@ class PutLatency:
         self._last_fine: list[int] = []
         self.longest_ms = 0
 
-    def took(self, ms: int) -> None:
-        """A put took so long."""
-        self._running[bisect_right(LIMITS_MS, ms)] += 1
-        self._running_fine[bisect_left(UPPER_MS, ms)] += 1
+    def took(self, ms: int, count: int = 1) -> None:
+        """So many puts took so long."""
+        self._running[bisect_right(LIMITS_MS, ms)] += count
+        self._running_fine[bisect_left(UPPER_MS, ms)] += count
         if ms > self.longest_ms:
             self.longest_ms = ms
 

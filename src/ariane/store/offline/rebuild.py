@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ariane.env import Env, Files
 from ariane.store.checkpoint import Checkpoint
-from ariane.store.dispatch import Dispatcher, default_delay_ms
+from ariane.store.dispatch import Filler, default_delay_ms
 from ariane.store.index import Index
 from ariane.store.layout import Layout
 from ariane.store.load import consumequeue_file_entries
@@ -68,7 +68,7 @@ class _Builder:
         self._table = self._stored.table = QueueTable(new, env.files, entries, _OPEN_FILES)
         self._writer = QueueWriter(env.files, layout.root, _OPEN_FILES)
         self._index = index
-        self._dispatcher = Dispatcher(_NoLog(), self._table, index, delay_ms)
+        self._filler = Filler(self._table, index, delay_ms)
 
     def run(self, progress: Progress) -> Rebuilt:
         result = Rebuilt(damage=[])
@@ -88,7 +88,7 @@ class _Builder:
 
     def _put(self, batch: list[Dispatched]) -> int:
         count = len(batch)
-        self._dispatcher.dispatch(batch)
+        self._filler.put(batch)
         self.last_time = max((message.store_time for message in batch), default=self.last_time)
         batch.clear()
         if self._table.memory() > 64 << 20:
@@ -108,32 +108,6 @@ class _Builder:
         self._index.close()
         self._writer.close()
         self._table.reader.close()
-
-
-class _NoLog:
-    """A dispatcher that is handed its messages reads no log."""
-
-    min_offset = -1
-    end = 0
-    flushed = 0
-
-    def reserve(self, size: int) -> int:
-        raise OSError("a rebuild appends nothing")
-
-    def write(self, at: int, data: bytes) -> None:
-        raise OSError("a rebuild appends nothing")
-
-    def span(self, at: int) -> None:
-        return None
-
-    def view(self, at: int, size: int) -> None:
-        return None
-
-    def next_unit(self, at: int) -> int:
-        return -1
-
-    def roll(self, at: int) -> int:
-        return at
 
 
 def _swap(files: Files, layout: Layout, new: Layout) -> None:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from ariane.env import Files
 from ariane.message import SCHEDULE_TOPIC
-from ariane.protocol.java import string_hash
 from ariane.protocol.units import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from ariane.store.index import hashes_of
 from ariane.store.indexfile import HEADER, HEADER_SIZE, INDEX_ENTRY, INDEX_ENTRY_SIZE, SLOT_SIZE
@@ -116,7 +115,7 @@ def _contradiction(unit: Dispatched, topic: str, queue_id: int, number: int, siz
 def _is_code_of(unit: Dispatched, code: int) -> bool:
     if unit.topic == SCHEDULE_TOPIC and value_of(unit.properties, b"DELAY\x01") is not None:
         return code >= unit.store_time  # when it is due: the table of delays is not in the store
-    return code == (0 if unit.tags is None else string_hash(unit.tags.decode(errors="replace")))
+    return code == unit.tags_code
 
 
 # -- index --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,83 @@
+"""A batch on its way into the log: from the bytes of the request to those of the units, message by message."""
+
+from typing import Final
+from zlib import crc32
+
+from librt.strings import BytesWriter, read_i32_be
+
+from ariane.protocol.batch import check_batch
+from ariane.protocol.native import i64
+from ariane.protocol.units import Unit
+from ariane.store.consumequeue import ConsumeQueue
+from ariane.store.scan import Dispatched
+from ariane.store.unit_bytes import UnitWriter
+
+MAX_PROPERTIES: Final = 32_767
+_BODY_AT: Final = 20  # in a message of a batch
+_CRC: Final = 0x7FFFFFFF
+
+
+class Batch:
+    """Messages that share what `unit` says: its body holds them all, its properties stand behind those of each.
+
+    ProtocolError when the body is no batch.
+    """
+
+    def __init__(self, unit: Unit, queue: ConsumeQueue) -> None:
+        self._unit = unit
+        self._queue = queue
+        self._writer = UnitWriter(unit, queue.topic_field)
+        self.count = check_batch(unit.body)
+        self.size = 0
+        """Bytes of all units."""
+        self.bodies = 0
+        """Bytes of all bodies."""
+        self.fits = True
+        """Whether no message has too many properties."""
+        self._measure()
+
+    def _measure(self) -> None:
+        raw = self._unit.body
+        shared: i64 = len(self._unit.properties)
+        size: i64 = 0
+        bodies: i64 = 0
+        at: i64 = 0
+        while at < len(raw):
+            end = at + i64(read_i32_be(raw, at))
+            body = i64(read_i32_be(raw, at + 16))
+            properties = end - at - _BODY_AT - 2 - body
+            if shared and properties and raw[end - 1] != 2:
+                properties += 1
+            properties += shared
+            if properties > MAX_PROPERTIES:
+                self.fits = False
+            bodies += body
+            size += self._writer.fixed + body + properties
+            at = end
+        self.size = size
+        self.bodies = bodies
+
+    def write(self, writer: BytesWriter, start: int, now: int, pending: list[Dispatched]) -> list[int]:
+        """Write the units from `start` on and tell dispatch of them; gives the place of each."""
+        unit, queue, units = self._unit, self._queue, self._writer
+        raw, shared, sys_flag = unit.body, unit.properties, unit.sys_flag
+        places: list[int] = []
+        place: i64 = start
+        at: i64 = 0
+        while at < len(raw):
+            end = at + i64(read_i32_be(raw, at))
+            middle = at + _BODY_AT + i64(read_i32_be(raw, at + 16))
+            body = raw[at + _BODY_AT : middle]
+            properties = raw[middle + 2 : end]
+            if shared and properties and properties[-1] != 2:
+                properties += b"\x02"
+            properties += shared
+            offset = queue.next_offset
+            queue.next_offset = offset + 1
+            units.write(writer, read_i32_be(raw, at + 12), body, crc32(body) & _CRC, properties, offset, place, now)
+            size = units.fixed + len(body) + len(properties)
+            pending.append(Dispatched(queue, offset, place, size, now, sys_flag, properties))
+            places.append(place)
+            place += size
+            at = end
+        return places
