@@ -20,7 +20,7 @@ def stored_properties(raw: bytes, names: int, cluster: bytes) -> bytes:
         return _rewritten(raw, cluster)
     if names & HAS_WAIT:
         raw = _without_wait(raw)
-        if _WAIT in raw and names_in(raw) & HAS_WAIT:  # it was there twice, or elsewhere
+        if raw.find(_WAIT) >= 0 and names_in(raw) & HAS_WAIT:  # it was there twice, or elsewhere
             return _rewritten(raw, cluster)
     if raw and raw[-1] != 2:
         return raw + b"\x02" + _CLUSTER + cluster
