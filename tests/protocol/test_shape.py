@@ -129,6 +129,16 @@ def test_every_cut_and_every_changed_byte_reads_as_the_general_way_reads_it() ->
                 assert told(command) == told(decode_header(JSON, text))
 
 
+def test_a_producer_of_many_topics_has_one_shape() -> None:
+    found = shape(header(FIRST))
+    for topic in ("stock", "orders", "stock", "%RETRY%group"):
+        command = found.read(header(FIRST | {"b": topic}))
+        assert command is not None
+        assert command.sending is not None
+        assert command.sending.topic == topic
+        assert told(command) == told(decode_header(JSON, header(FIRST | {"b": topic})))
+
+
 def test_names_that_mean_something_are_found_on_the_way() -> None:
     for properties, names in (
         ("WAIT\x01true\x02", HAS_WAIT), ("A\x01WAIT\x02", 0), ("A\x01WAIT\x01\x02DELAY\x013", HAS_DELAY),

@@ -69,6 +69,12 @@ class Sending:
         self.unit_mode = unit_mode
         self.batch = batch
 
+    def to(self, topic: str) -> "Sending":
+        """The same to another topic."""
+        other = self.again(self.queue_id, self.born_timestamp, self.properties, self.names)
+        other.topic = topic
+        return other
+
     def again(self, queue_id: int, born_timestamp: int, properties: bytes, names: int) -> "Sending":
         """The same for the next message, of which only these differ."""
         return Sending(

@@ -1,7 +1,7 @@
 """Headers that are nearly the same as one before.
 
-A producer's JSON headers differ from one message to the next in four places: queue, time, properties and opaque; a
-consumer's in queue, two offsets and opaque. Of a header that was decoded in full the text between those places is
+A producer's JSON headers differ from one message to the next in five places: topic, queue, time, properties and opaque;
+a consumer's in queue, two offsets and opaque. Of a header that was decoded in full the text between those places is
 remembered; the next one is compared with it, and only what differs is read. Whatever does not fit to the letter is left
 to the general way.
 """
@@ -19,7 +19,7 @@ from ariane.protocol.native import BytesWriter, i64, u8
 from ariane.protocol.pulling import Pulling, pulling_of
 from ariane.protocol.sending import TRANSACTION, Sending, name_bit, sending_of
 
-_SEND_PLACES: Final = [b'"e":"', b'"g":"', b'"i":"', b'"opaque":']  # in the order in which clients write them
+_SEND_PLACES: Final = [b'"b":"', b'"e":"', b'"g":"', b'"i":"', b'"opaque":']  # in the order in which clients write them
 _PULL_PLACES: Final = [b'"queueId":"', b'"queueOffset":"', b'"commitOffset":"', b'"opaque":']  # in any order
 _PULL: Final = int(RequestCode.PULL_MESSAGE)
 _SHAPED: Final = (int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE), _PULL)
@@ -90,28 +90,50 @@ class SendShape(Shape):
     def __init__(self, parts: list[bytes], command: Command, sending: Sending) -> None:
         super().__init__(parts, command)
         self._sending = sending
+        self._topic_text = sending.topic.encode()
         self._text = b""
         self._names: i64 = 0
         self._writer = BytesWriter()
 
     def read(self, header: bytes) -> Command | None:
         self._at = 0
-        queue_id = self._number(header, 0)
+        if not self._topic(header):
+            return None
+        queue_id = self._number(header, 1)
         if queue_id < 0 or queue_id > _MAX_I32:
             return None
-        born = self._number(header, 1)
+        born = self._number(header, 2)
         if born < 0 or not self._properties(header):
             return None
-        opaque = self._number(header, 3)
+        opaque = self._number(header, 4)
         if opaque < 0 or opaque > _MAX_I32 or not self._ends(header):
             return None
         command = self._command(opaque, header)
         command.sending = self._sending.again(queue_id, born, self._text, self._names)
         return command
 
+    def _topic(self, header: bytes) -> bool:
+        """The topic, if all of it is ASCII and nothing is escaped. One that differs is the next one's to begin with."""
+        if not self._follows(header, 0):
+            return False
+        size: i64 = len(header)
+        start = self._at
+        at = start
+        while at < size and header[at] != _QUOTE:
+            byte: i64 = header[at]
+            if byte < 32 or byte > 126 or byte == _BACKSLASH:
+                return False
+            at += 1
+        self._at = at
+        text = header[start:at]
+        if text != self._topic_text:
+            self._topic_text = text
+            self._sending = self._sending.to(text.decode())
+        return True
+
     def _properties(self, header: bytes) -> bool:
         """The text at its place, if all of it is ASCII and nothing but the two separators is escaped."""
-        if not self._follows(header, 2):
+        if not self._follows(header, 3):
             return False
         size: i64 = len(header)
         at = self._at
