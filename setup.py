@@ -18,6 +18,7 @@ HOT = [
     "src/ariane/protocol/sending.py",
     "src/ariane/protocol/pulling.py",
     "src/ariane/protocol/command.py",
+    "src/ariane/protocol/property_form.py",
     "src/ariane/protocol/shape.py",
     "src/ariane/protocol/frame.py",
     "src/ariane/protocol/batch.py",

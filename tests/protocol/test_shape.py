@@ -8,16 +8,18 @@ from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import JSON, Command, decode_header
 from ariane.protocol.frame import FrameDecoder, framed
 from ariane.protocol.headers import PullMessageRequest, SendMessageRequestV2
+from ariane.protocol.property_form import form_of
 from ariane.protocol.pulling import pulling_of
 from ariane.protocol.sending import HAS_CLUSTER, HAS_DELAY, HAS_TRANSACTION, HAS_WAIT, sending_of
 from ariane.protocol.shape import Shape, shape_of
 
-names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(["UNIQ_KEY", "WAIT", "DELAY"])
+values = names | st.sampled_from(["7F0001", "7F0002", "7f-003", 'x"\\', "true"])
 sends = st.fixed_dictionaries({
     "b": st.sampled_from(["orders", "stock", 'quo"te', "ä"]),
     "e": st.integers(-2, 1 << 31) | st.integers(0, 9),
     "g": st.integers(-1, 1 << 63) | st.integers(1_700_000_000_000, 1_800_000_000_000),
-    "i": st.dictionaries(names, names, max_size=3).map(lambda d: "".join(f"{k}\x01{v}\x02" for k, v in d.items())),
+    "i": st.dictionaries(names, values, max_size=3).map(lambda d: "".join(f"{k}\x01{v}\x02" for k, v in d.items())),
     "opaque": st.integers(-(1 << 31), (1 << 31) - 1),
 })  # fmt: skip
 
@@ -137,6 +139,22 @@ def test_a_producer_of_many_topics_has_one_shape() -> None:
         assert command.sending is not None
         assert command.sending.topic == topic
         assert told(command) == told(decode_header(JSON, header(FIRST | {"b": topic})))
+
+
+def test_properties_that_differ_in_the_unique_key_alone_are_read_by_their_form() -> None:
+    escaped, text = (
+        rb'A\u0001a\u0002UNIQ_KEY\u00017F01\u0002WAIT\u0001true"',
+        b"A\x01a\x02UNIQ_KEY\x017F01\x02WAIT\x01true",
+    )
+    form = form_of(escaped, text, HAS_WAIT)
+    assert form is not None
+    second = b"{" + escaped.replace(b"7F01", b"8E2z") + b"}"
+    assert form.read(second, 1) == len(second) - 2
+    assert form.text == text.replace(b"7F01", b"8E2z")
+    for other in (b'7F"1', b"7F\\1", b"7F1", b"7F001", b"7F\xc31"):
+        assert form.read(b"{" + escaped.replace(b"7F01", other) + b"}", 1) == -1
+    assert form.read(second[:-3], 1) == -1
+    assert form_of(b'A\\u0001a"', b"A\x01a", 0) is None
 
 
 def test_names_that_mean_something_are_found_on_the_way() -> None:

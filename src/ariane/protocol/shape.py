@@ -16,6 +16,7 @@ from ariane.protocol.command import Command
 from ariane.protocol.headers.consume import PullMessageRequest
 from ariane.protocol.headers.send import SendMessageRequestV2
 from ariane.protocol.native import BytesWriter, i64, u8
+from ariane.protocol.property_form import PropertyForm, form_of
 from ariane.protocol.pulling import Pulling, pulling_of
 from ariane.protocol.sending import TRANSACTION, Sending, name_bit, sending_of
 
@@ -92,8 +93,10 @@ class SendShape(Shape):
         self._sending = sending
         self._topic_text = sending.topic.encode()
         self._text = b""
-        self._names: i64 = 0
+        self._names = 0
         self._writer = BytesWriter()
+        self._form: PropertyForm | None = None
+        self._forms = 0
 
     def read(self, header: bytes) -> Command | None:
         self._at = 0
@@ -132,9 +135,26 @@ class SendShape(Shape):
         return True
 
     def _properties(self, header: bytes) -> bool:
-        """The text at its place, if all of it is ASCII and nothing but the two separators is escaped."""
+        """The properties at their place, by the form of those before or else byte by byte."""
         if not self._follows(header, 3):
             return False
+        form = self._form
+        start = self._at
+        end = -1 if form is None else form.read(header, start)
+        if form is not None and end > 0:
+            self._at = end
+            self._text = form.text
+            self._names = form.names
+            return True
+        if not self._unescaped(header):
+            return False
+        if self._forms < _PATIENCE:
+            self._forms += 1
+            self._form = form_of(header[start : self._at + 1], self._text, self._names)
+        return True
+
+    def _unescaped(self, header: bytes) -> bool:
+        """The text at its place, if all of it is ASCII and nothing but the two separators is escaped."""
         size: i64 = len(header)
         at = self._at
         text = self._writer
