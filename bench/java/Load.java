@@ -18,6 +18,7 @@ import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -93,7 +94,7 @@ public class Load {
 
     static Map<String, Object> threads(Args args, DefaultMQProducer producer, int threads, Sender sender)
         throws Exception {
-        sender.send(producer);
+        firstSend(producer, sender);
         LongAdder sent = new LongAdder();
         LongAdder failed = new LongAdder();
         long start = System.nanoTime();
@@ -118,6 +119,21 @@ public class Load {
         Map<String, Object> result = result(sent.sum(), System.nanoTime() - start);
         result.put("failed", failed.sum());
         return result;
+    }
+
+    /** Makes the topic; right after its start a broker may not be known to the name server yet. */
+    static void firstSend(DefaultMQProducer producer, Sender sender) throws Exception {
+        for (int left = 10; left > 0; left--) {
+            try {
+                sender.send(producer);
+                return;
+            } catch (MQClientException error) {
+                if (left == 1) {
+                    throw error;
+                }
+                Thread.sleep(500);
+            }
+        }
     }
 
     static Map<String, Object> sync(Args args) throws Exception {
