@@ -16,7 +16,7 @@ from ariane.errors import ProtocolError, RequestTimeout, ResponseError, SendFail
 from ariane.protocol.command import ONEWAY, Command
 from ariane.protocol.frame import MAX_FRAME, FrameDecoder, encode
 from ariane.remoting import Connection, Server
-from ariane.remoting.connection import MAX_RUNNING
+from ariane.remoting.connection import MAX_RUNNING, SOON
 
 from .conftest import ECHO, at, echo, until
 
@@ -194,6 +194,20 @@ class FakeTransport(asyncio.Transport):
     abort = close
 
     def set_write_buffer_limits(self, high=None, low=None): ...
+
+
+async def test_answers_to_much_leave_while_the_rest_of_the_read_is_handled():
+    """Who sends batches goes on with the first answers; answers to little wait for one common write."""
+    server = Server({ECHO: lambda _, request: request.reply()}, clock=SystemClock())
+    for size, at_once in ((SOON // 2, 4), (10, 0)):
+        connection, transport = server._accept(), FakeTransport()
+        connection.connection_made(transport)
+        connection.data_received(b"".join(encode(Command(ECHO, body=bytes(size), opaque=n)) for n in range(5)))
+        decoder = FrameDecoder()
+        decoder.feed(transport.written)
+        assert [command.opaque for command in decoder.commands()] == list(range(at_once))
+        connection.eof_received()
+        connection.connection_lost(None)
 
 
 @settings(max_examples=300, deadline=None)

@@ -152,6 +152,21 @@ async def test_the_transient_pool_shows_messages_when_they_are_committed() -> No
         assert [u.body for u in read_all(store)] == [b"later", b"too"]
 
 
+async def test_who_waits_for_bytes_of_the_transient_pool_is_not_told_before_they_are_durable() -> None:
+    files, clock = MemoryFiles(), ManualClock()
+    got, done = answers()
+    async with running(files, clock, flush="ASYNC_FLUSH", transient_store_pool=True) as store:
+        await eventually(lambda: clock.sleepers >= 4)
+        end = store.append(unit(body=b"later")).end_offset
+        store.when_flushed(end, done)
+        await eventually(lambda: store.flusher._busy is False)
+        assert got == []
+        assert store.log.commit()
+        store.flusher.begin()
+        await eventually(lambda: got == [True])
+        assert store.flushed_offset >= end
+
+
 async def test_the_transient_pool_rolls_over_files() -> None:
     files, clock = MemoryFiles(), ManualClock()
     async with running(files, clock, flush="ASYNC_FLUSH", transient_store_pool=True, commitlog_file_size=4096) as store:

@@ -66,12 +66,12 @@ class FlowControl:
         if self._now < 0:
             self.store_all()
             return
+        puts, self._puts, self._now = self._puts, 0, -1.0
         began = self._clock.monotonic()
         self.store_all()
         took = self._clock.monotonic() - began
         if took > self._busy_after:
             self._slow_until = began + 2 * took
-        puts, self._puts, self._now = self._puts, 0, -1.0
         if puts:
             self.kept(took, puts)
 

@@ -271,8 +271,7 @@ class Connection:
                 self._handle(command)
                 handled = True
                 if taken >= SOON or self._out_size >= self._limit:
-                    self._finish_read()
-                    self._flush()
+                    self._finish_read(at_once=True)
                     taken = 0
         except ProtocolError as error:
             self._refuse(str(error))
@@ -281,10 +280,10 @@ class Connection:
         if handled:
             self._finish_read()
 
-    def _finish_read(self) -> None:
+    def _finish_read(self, *, at_once: bool = False) -> None:
         if self._endpoint.after_read is not None:
             self._endpoint.after_read()
-        if self._out_size >= JOIN_BELOW or not self._endpoint.throttle:
+        if at_once or self._out_size >= JOIN_BELOW or not self._endpoint.throttle:
             self._flush()
         elif self._out and not self._flush_due:
             self._flush_due = True

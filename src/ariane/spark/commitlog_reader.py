@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ariane.errors import StoreError
-from ariane.spark.arrays import to_numpy
+from ariane.spark.arrays import Mask, to_numpy
 from ariane.spark.columns import Batch, to_batch
 from ariane.spark.commitlog_options import MIN_SPLIT, CommitlogOptions
 from ariane.spark.log_files import LogFile, commitlog_folder, log_files
@@ -19,7 +19,7 @@ from ariane.spark.log_reader import LogRange, plan_ranges, read_range, written_f
 from ariane.spark.pruning import prune_by_time, prune_by_topic
 from ariane.spark.queue_files import QueueRange, queues_of, read_queue, topics_of
 from ariane.spark.schema import arrow_schema
-from ariane.spark.unit_table import Mask, UnitTable
+from ariane.spark.unit_table import UnitTable
 from ariane.spark.worker import spare_collector
 
 

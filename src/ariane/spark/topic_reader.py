@@ -9,12 +9,12 @@ import pyarrow.compute as pc
 
 from ariane.errors import StoreError
 from ariane.message import TAGS
-from ariane.spark.arrays import to_numpy
+from ariane.spark.arrays import Mask, to_numpy
 from ariane.spark.columns import Batch, to_batch
 from ariane.spark.pulling import QueueSlice, SlicePuller
 from ariane.spark.scan import End, hop
 from ariane.spark.topic_options import TopicOptions, tags_of
-from ariane.spark.unit_table import Mask, UnitTable
+from ariane.spark.unit_table import UnitTable
 
 BATCH_BYTES: Final = 1 << 20  # larger answers are taken as they come
 

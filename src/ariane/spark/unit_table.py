@@ -23,8 +23,6 @@ from ariane.protocol.units import (
 from ariane.spark.arrays import Ints, Mask, from_numpy, pieces
 from ariane.spark.scan import Positions
 
-__all__ = ["Ints", "Mask", "UnitTable"]
-
 _CRC_AT: Final = 8
 _QUEUE_ID_AT: Final = 12
 _FLAG_AT: Final = 16

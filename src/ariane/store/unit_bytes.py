@@ -49,7 +49,25 @@ class UnitWriter:
     ) -> None:
         """One unit at its place."""
         if PLAIN:
-            self._pack(writer, flag, body, crc, properties, queue_offset, physical, now)
+            size = self.fixed + len(body) + len(properties)
+            writer.write(
+                b"".join(
+                    (
+                        _START.pack(
+                            size, _SIGNED_MAGIC, crc, self._queue_id, flag, queue_offset, physical, self._sys_flag,
+                            self._born_time,
+                        ),
+                        self._born_host,
+                        _I64.pack(now),
+                        self._store_host,
+                        _END.pack(self._reconsume_times, self._prepared_offset, len(body)),
+                        body,
+                        self._topic_field,
+                        _I16.pack(len(properties)),
+                        properties,
+                    )
+                )
+            )  # fmt: skip
             return
         write_i32_be(writer, i32(self.fixed + len(body) + len(properties)))
         write_i32_be(writer, i32(_SIGNED_MAGIC))
@@ -71,37 +89,6 @@ class UnitWriter:
         write_i16_be(writer, i16(len(properties)))
         writer.write(properties)
 
-    def _pack(
-        self,
-        writer: BytesWriter,
-        flag: int,
-        body: bytes,
-        crc: int,
-        properties: bytes,
-        queue_offset: int,
-        physical: int,
-        now: int,
-    ) -> None:
-        size = self.fixed + len(body) + len(properties)
-        writer.write(
-            b"".join(
-                (
-                    _START.pack(
-                        size, _SIGNED_MAGIC, crc, self._queue_id, flag, queue_offset, physical, self._sys_flag,
-                        self._born_time,
-                    ),
-                    self._born_host,
-                    _I64.pack(now),
-                    self._store_host,
-                    _END.pack(self._reconsume_times, self._prepared_offset, len(body)),
-                    body,
-                    self._topic_field,
-                    _I16.pack(len(properties)),
-                    properties,
-                )
-            )
-        )  # fmt: skip
 
-
-PLAIN: Final = isinstance(UnitWriter._pack, FunctionType)
+PLAIN: Final = isinstance(UnitWriter.write, FunctionType)
 """Whether this module is not compiled."""
