@@ -14,6 +14,7 @@ _MARKS: Final = ("111111111", "222222222", "333333333", "444444444")  # stand wh
 _OPAQUE: Final = int(_MARKS[0])
 _COMMA: Final = ord(",")
 _MINUS: Final = ord("-")
+_EIGHT_DIGITS: Final = 100_000_000
 
 
 class SendAnswer:
@@ -35,6 +36,7 @@ class SendAnswer:
         self._before_id, _, self._before_queue = rest.rpartition(_MARKS[1].encode())
         parts = (self._opening, self._before_id, self._before_queue, self._before_offset, self._closing)
         opening, before_id, before_queue, before_offset, closing = (part.replace(b"%", b"%%") for part in parts)
+        self._writer = BytesWriter()
         self._template = opening + b"%d" + before_id + b"%b" + before_queue + b"%d" + before_offset + b"%d" + closing
 
     def fields(self, message_id: str, queue_id: int, queue_offset: int) -> dict[str, str]:
@@ -47,18 +49,33 @@ class SendAnswer:
         if PLAIN:
             ids = b",".join([b"%b%016X" % (host, place) for place in places])
             return framed(self._template % (opaque, ids, queue_id, queue_offset), JSON)
-        writer = BytesWriter()
+        writer = self._begin(opaque, host, places[0])
+        for place in places[1:]:
+            writer.append(_COMMA)
+            writer.write(host)
+            _write_hexadecimal(writer, place)
+        return self._end(queue_id, queue_offset)
+
+    def encoded_one(self, opaque: int, host: bytes, place: int, queue_id: int, queue_offset: int) -> bytes:
+        """The same for one message."""
+        if PLAIN:
+            return framed(self._template % (opaque, b"%b%016X" % (host, place), queue_id, queue_offset), JSON)
+        self._begin(opaque, host, place)
+        return self._end(queue_id, queue_offset)
+
+    def _begin(self, opaque: int, host: bytes, place: int) -> BytesWriter:
+        writer = self._writer
+        writer.truncate(0)
         write_i64_be(writer, 0)
         writer.write(self._opening)
         _write_decimal(writer, opaque)
         writer.write(self._before_id)
-        first = True
-        for place in places:
-            if not first:
-                writer.append(_COMMA)
-            first = False
-            writer.write(host)
-            _write_hexadecimal(writer, place)
+        writer.write(host)
+        _write_hexadecimal(writer, place)
+        return writer
+
+    def _end(self, queue_id: int, queue_offset: int) -> bytes:
+        writer = self._writer
         writer.write(self._before_queue)
         _write_decimal(writer, queue_id)
         writer.write(self._before_offset)
@@ -83,15 +100,27 @@ def _write_hexadecimal(writer: BytesWriter, value: i64) -> None:
 
 
 def _write_decimal(writer: BytesWriter, value: i64) -> None:
+    """The digits come out last first; eight of them turn round in one machine integer."""
     if value < 0:
         writer.append(_MINUS)
         value = -value
-    power: i64 = 1
-    while value // power >= 10:
-        power *= 10
-    while power:
-        writer.append(u8(48 + value // power % 10))
-        power //= 10
+    least: i64 = 1
+    if value >= _EIGHT_DIGITS:
+        rest = value // _EIGHT_DIGITS
+        _write_decimal(writer, rest)
+        value -= rest * _EIGHT_DIGITS
+        least = 8
+    count: i64 = 0
+    digits: i64 = 0
+    while value or count < least:
+        rest = value // 10
+        digits = digits << 8 | 48 + value - rest * 10
+        value = rest
+        count += 1
+    while count:
+        writer.append(u8(digits & 255))
+        digits >>= 8
+        count -= 1
 
 
 def _set_i32(writer: BytesWriter, at: i64, value: i64) -> None:

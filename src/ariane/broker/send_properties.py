@@ -4,11 +4,54 @@ from typing import Final
 
 from ariane.message import CLUSTER, DELAY, TRANSACTION_PREPARED, WAIT
 from ariane.protocol.properties import decode_properties, encode_properties
-from ariane.protocol.sending import HAS_CLUSTER, HAS_DELAY, HAS_WAIT, names_in
+from ariane.protocol.property_form import PropertyForm
+from ariane.protocol.sending import HAS_CLUSTER, HAS_DELAY, HAS_WAIT, Sending, names_in
+from ariane.store import Marks
 
 _CLUSTER: Final = b"CLUSTER\x01"
+_UNIQUE: Final = b"UNIQ_KEY\x01"
 _WAIT: Final = b"WAIT\x01"
 _WAIT_TRUE: Final = b"WAIT\x01true\x02"
+_MOST_FORMS: Final = 4096
+
+
+class StoredForm:
+    """How properties of one form are stored: what stands around the unique key, and what is true of all of them."""
+
+    __slots__ = ("before", "behind", "marks")
+
+    def __init__(self, stored: bytes, marks: Marks) -> None:
+        self.before = stored[: marks.unique_at]
+        self.behind = stored[marks.unique_end :]
+        self.marks = marks
+
+
+class StoredForms:
+    """The forms of the properties that producers send now, each looked at once."""
+
+    def __init__(self, cluster: bytes) -> None:
+        self._cluster = cluster
+        self._known: dict[PropertyForm, StoredForm | None] = {}
+
+    def get(self, sending: Sending) -> StoredForm | None:
+        """How the properties of a send are stored, if they have a form and that does not depend on the unique key."""
+        form = sending.form
+        if form is None:
+            return None
+        known = self._known.get(form)
+        return self._look(form, sending) if known is None else known
+
+    def _look(self, form: PropertyForm, sending: Sending) -> StoredForm | None:
+        if form in self._known or sending.names & HAS_CLUSTER:
+            return None
+        if len(self._known) >= _MOST_FORMS:
+            self._known.clear()
+        stored = stored_properties(sending.properties, sending.names, self._cluster)
+        marks = Marks(stored)
+        # The form may vary in what only looks like a unique key: then nothing is known of others of this form.
+        certain = stored[marks.unique_at : marks.unique_end] == sending.key and stored.count(_UNIQUE) == 1
+        found = self._known[form] = StoredForm(stored, marks) if certain else None
+        return found
 
 
 def stored_properties(raw: bytes, names: int, cluster: bytes) -> bytes:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from ariane.broker.handlers.put_status import failure
 from ariane.broker.names import check_may_send, check_topic
-from ariane.broker.stats.counting import BrokerStats, PutCell
+from ariane.broker.stats.counting import PutCell
 from ariane.errors import ResponseError
 from ariane.message import RETRY_PREFIX
 from ariane.protocol.bodies import TopicConfig
 from ariane.protocol.bodies.topics import WRITE
 from ariane.protocol.codes import ResponseCode
-from ariane.protocol.sending import Sending
+from ariane.protocol.sending import SendKind
 from ariane.protocol.units import MULTI_TAGS
-from ariane.store import PutStatus
+from ariane.store import ConsumeQueue, PutStatus
 
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
@@ -25,12 +25,22 @@ _UNIT: Final = 1  # bits of a topic's sys flag
 _UNIT_SUB: Final = 2
 
 
+class Lane:
+    """One queue of a target: where its messages go, and where they are counted."""
+
+    __slots__ = ("cell", "queue")
+
+    def __init__(self, queue: ConsumeQueue, cell: PutCell) -> None:
+        self.queue = queue
+        self.cell = cell
+
+
 class SendTarget:
     """A topic that may be sent to."""
 
     __slots__ = (
-        "_cells",
-        "_stats",
+        "_broker",
+        "_lanes",
         "config",
         "is_new",
         "name",
@@ -40,26 +50,29 @@ class SendTarget:
         "write_queues",
     )
 
-    def __init__(self, config: TopicConfig, is_new: bool, stats: BrokerStats) -> None:
+    def __init__(self, config: TopicConfig, is_new: bool, broker: Broker) -> None:
         self.config = config
         self.is_new = is_new
         """Not on the disk yet: a crash now would leave messages that nobody can pull."""
         self.name = config.topic_name.encode()
         self.write_queues = config.write_queue_nums
         self.queue_limit = max(config.write_queue_nums, config.read_queue_nums)
-        self._stats = stats
-        self._cells: list[PutCell | None] = [None] * self.queue_limit
+        self._broker = broker
+        self._lanes: list[Lane | None] = [None] * self.queue_limit
         self.sys_flag = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
         self.retry_group = ""
         if config.topic_name.startswith(RETRY_PREFIX):
             self.retry_group = config.topic_name[len(RETRY_PREFIX) :]
 
-    def cell(self, queue_id: int) -> PutCell:
-        """Where the messages of a queue are counted."""
-        cell = self._cells[queue_id]
-        if cell is None:
-            cell = self._cells[queue_id] = self._stats.put_cell(self.config.topic_name, queue_id)
-        return cell
+    def lane(self, queue_id: int) -> Lane:
+        """The way to a queue."""
+        lane = self._lanes[queue_id]
+        if lane is None or lane.queue.dropped:
+            queue = self._broker.store.table.find(self.name, queue_id)
+            assert queue is not None  # its name was checked
+            cell = self._broker.stats.put_cell(self.config.topic_name, queue_id)
+            lane = self._lanes[queue_id] = Lane(queue, cell)
+        return lane
 
 
 class SendTargets:
@@ -76,20 +89,20 @@ class SendTargets:
         """The topic, if it was found fit."""
         return self._known.get(topic)
 
-    def check(self, sending: Sending) -> SendTarget:
+    def check(self, kind: SendKind) -> SendTarget:
         """The target of a send, made on first use; ResponseError when the topic may not be sent to."""
         self._check_broker()
-        check_topic(sending.topic)
-        check_may_send(sending.topic)
-        config = self._broker.topics.get(sending.topic) or self._create(sending)
+        check_topic(kind.topic)
+        check_may_send(kind.topic)
+        config = self._broker.topics.get(kind.topic) or self._create(kind)
         if config is None:
             raise ResponseError(
-                ResponseCode.TOPIC_NOT_EXIST, f"topic[{sending.topic}] not exist, apply first please!{FAQ}"
+                ResponseCode.TOPIC_NOT_EXIST, f"topic[{kind.topic}] not exist, apply first please!{FAQ}"
             )
         if not config.perm & WRITE:
-            raise ResponseError(ResponseCode.NO_PERMISSION, f"the topic[{sending.topic}] sending message is forbidden")
-        target = SendTarget(config, sending.topic in self._new, self._broker.stats)
-        self._known[sending.topic] = target
+            raise ResponseError(ResponseCode.NO_PERMISSION, f"the topic[{kind.topic}] sending message is forbidden")
+        target = SendTarget(config, kind.topic in self._new, self._broker)
+        self._known[kind.topic] = target
         return target
 
     def _check_broker(self) -> None:
@@ -102,21 +115,21 @@ class SendTargets:
                 ResponseCode.NO_PERMISSION, f"the broker[{options.broker_ip1}] sending message is forbidden"
             )
 
-    def _create(self, sending: Sending) -> TopicConfig | None:
-        topics, retry = self._broker.topics, sending.topic.startswith(RETRY_PREFIX)
-        sys_flag = (_UNIT_SUB if retry else _UNIT) if sending.unit_mode else 0
+    def _create(self, kind: SendKind) -> TopicConfig | None:
+        topics, retry = self._broker.topics, kind.topic.startswith(RETRY_PREFIX)
+        sys_flag = (_UNIT_SUB if retry else _UNIT) if kind.unit_mode else 0
         created = topics.create_on_send(
-            sending.topic,
-            sending.default_topic,
-            sending.default_topic_queue_nums,
+            kind.topic,
+            kind.default_topic,
+            kind.default_topic_queue_nums,
             sys_flag,
             auto_create=self._broker.options.auto_create_topic_enable,
         )
         if created is None and retry:
-            created = topics.ensure(sending.topic, 1, sys_flag=sys_flag)
+            created = topics.ensure(kind.topic, 1, sys_flag=sys_flag)
         if created is not None:
-            self._new.add(sending.topic)
-            self._broker.persistence.topics.when_saved(lambda: self._saved(sending.topic))
+            self._new.add(kind.topic)
+            self._broker.persistence.topics.when_saved(lambda: self._saved(kind.topic))
         return created
 
     def _saved(self, topic: str) -> None:

@@ -5,10 +5,12 @@ length i32 | serialisation u8, header length u24 | header | body        (length 
 
 from collections.abc import Iterator
 from struct import Struct
+from types import FunctionType
 from typing import Final
 
 from ariane.errors import ProtocolError
 from ariane.protocol.command import JSON, Command, decode_header, encode_header
+from ariane.protocol.native import i64, read_i32_be
 from ariane.protocol.shape import Shapes
 
 MAX_FRAME: Final = 16 * 1024 * 1024
@@ -72,12 +74,11 @@ class FrameDecoder:
 
     def _split(self, found: list[Command]) -> None:
         buffer = self._buffer
-        size = len(buffer)
-        at = 0
-        need = 8
+        size: i64 = len(buffer)
+        at: i64 = 0
+        need: i64 = 8
         while size - at >= 8:
-            head: tuple[int, int] = _HEAD.unpack_from(buffer, at)
-            length, mark = head
+            length, mark = _head_at(buffer, at)
             header_length = mark & 0xFFFFFF
             if length < 4 or length > self._max_frame or header_length > length - 4:
                 raise ProtocolError(f"bad frame: length {length}, header {header_length}, limit {self._max_frame}")
@@ -103,6 +104,17 @@ class FrameDecoder:
             command = decode_header(serialization, header)
             self._shapes.learn(header, command)
         return command
+
+
+def _head_at(buffer: bytes, at: i64) -> tuple[i64, i64]:
+    if PLAIN:
+        head: tuple[int, int] = _HEAD.unpack_from(buffer, at)
+        return head
+    return i64(read_i32_be(buffer, at)), i64(read_i32_be(buffer, at + 4)) & 0xFFFFFFFF
+
+
+PLAIN: Final = isinstance(_head_at, FunctionType)
+"""Whether this module is not compiled."""
 
 
 def encode(command: Command) -> bytes:

@@ -1,4 +1,4 @@
-"""Machine integers and a writer of bytes for the modules that are compiled.
+"""Machine integers, and ways to read and write them as bytes, for the modules that are compiled.
 
 Plain Python takes the integers for ordinary ones. It stands alone because the compiler knows the names by their type,
 while nothing of the compiler is needed at run time: a client of plain modules has no writer, and never asks for one.
@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from librt.strings import BytesWriter as BytesWriter
+    from librt.strings import read_i32_be as read_i32_be
+    from librt.strings import read_i64_le as read_i64_le
     from mypy_extensions import i16 as i16
     from mypy_extensions import i32 as i32
     from mypy_extensions import i64 as i64
     from mypy_extensions import u8 as u8
 else:
     try:
-        from librt.strings import BytesWriter
+        from librt.strings import BytesWriter, read_i32_be, read_i64_le
     except ImportError:
         BytesWriter = bytearray
+        read_i32_be = read_i64_le = None
     i16 = i32 = i64 = u8 = int

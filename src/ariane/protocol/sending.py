@@ -5,6 +5,7 @@ from typing import Final
 
 from ariane.protocol.headers.send import SendMessageRequest
 from ariane.protocol.native import i64
+from ariane.protocol.property_form import PropertyForm
 
 HAS_CLUSTER: Final = 1  # bits of `names`
 HAS_WAIT: Final = 2
@@ -15,24 +16,18 @@ CLUSTER: Final = b"CLUSTER"
 WAIT: Final = b"WAIT"
 DELAY: Final = b"DELAY"
 TRANSACTION: Final = b"TRAN_MSG"
+_NONE: Final = b""
 
 
-class Sending:
-    """The fields of a SEND_MESSAGE header, whichever form it had.
-
-    `properties` are bytes as they will be stored; `names` says which that mean something to a broker are among them.
-    """
+class SendKind:
+    """What all sends of a producer to a topic have in common."""
 
     __slots__ = (
         "batch",
-        "born_timestamp",
         "default_topic",
         "default_topic_queue_nums",
         "flag",
         "max_reconsume_times",
-        "names",
-        "properties",
-        "queue_id",
         "reconsume_times",
         "sys_flag",
         "topic",
@@ -44,12 +39,8 @@ class Sending:
         topic: str,
         default_topic: str,
         default_topic_queue_nums: int,
-        queue_id: int,
         sys_flag: int,
-        born_timestamp: int,
         flag: int,
-        properties: bytes,
-        names: int,
         reconsume_times: int,
         max_reconsume_times: int | None,
         unit_mode: bool,
@@ -58,35 +49,21 @@ class Sending:
         self.topic = topic
         self.default_topic = default_topic
         self.default_topic_queue_nums = default_topic_queue_nums
-        self.queue_id = queue_id
         self.sys_flag = sys_flag
-        self.born_timestamp = born_timestamp
         self.flag = flag
-        self.properties = properties
-        self.names = names
         self.reconsume_times = reconsume_times
         self.max_reconsume_times = max_reconsume_times
         self.unit_mode = unit_mode
         self.batch = batch
 
-    def to(self, topic: str) -> "Sending":
+    def to(self, topic: str) -> "SendKind":
         """The same to another topic."""
-        other = self.again(self.queue_id, self.born_timestamp, self.properties, self.names)
-        other.topic = topic
-        return other
-
-    def again(self, queue_id: int, born_timestamp: int, properties: bytes, names: int) -> "Sending":
-        """The same for the next message, of which only these differ."""
-        return Sending(
-            self.topic,
+        return SendKind(
+            topic,
             self.default_topic,
             self.default_topic_queue_nums,
-            queue_id,
             self.sys_flag,
-            born_timestamp,
             self.flag,
-            properties,
-            names,
             self.reconsume_times,
             self.max_reconsume_times,
             self.unit_mode,
@@ -94,19 +71,51 @@ class Sending:
         )
 
 
+class Sending:
+    """The fields of a SEND_MESSAGE header, whichever way it was written.
+
+    `properties` are bytes; `names` says which that mean something to a broker are among them. With a `form` they are
+    the text of that form around the unique key `key`, and are put together only when somebody asks for them.
+    """
+
+    __slots__ = ("_properties", "born_timestamp", "form", "key", "kind", "names", "queue_id")
+
+    def __init__(
+        self,
+        kind: SendKind,
+        queue_id: int,
+        born_timestamp: int,
+        properties: bytes,
+        names: int,
+        form: PropertyForm | None = None,
+    ) -> None:
+        self.kind = kind
+        self.queue_id = queue_id
+        self.born_timestamp = born_timestamp
+        self.names = names
+        self._properties = properties
+        self.form = form
+        self.key = _NONE if form is None else form.key
+
+    @property
+    def properties(self) -> bytes:
+        return self._properties if self.form is None else self.form.text(self.key)
+
+
 def sending_of(header: SendMessageRequest) -> Sending:
     """The same from a typed header."""
     properties = (header.properties or "").encode()
-    return Sending(
+    return Sending(kind_of(header), header.queue_id, header.born_timestamp, properties, names_in(properties))
+
+
+def kind_of(header: SendMessageRequest) -> SendKind:
+    """What the next sends of the same producer will have too."""
+    return SendKind(
         header.topic,
         header.default_topic,
         header.default_topic_queue_nums,
-        header.queue_id,
         header.sys_flag,
-        header.born_timestamp,
         header.flag,
-        properties,
-        names_in(properties),
         header.reconsume_times or 0,
         header.max_reconsume_times,
         header.unit_mode,

@@ -15,10 +15,11 @@ from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers.consume import PullMessageRequest
 from ariane.protocol.headers.send import SendMessageRequestV2
+from ariane.protocol.matching import stands_at
 from ariane.protocol.native import BytesWriter, i64, u8
 from ariane.protocol.property_form import PropertyForm, form_of
 from ariane.protocol.pulling import Pulling, pulling_of
-from ariane.protocol.sending import TRANSACTION, Sending, name_bit, sending_of
+from ariane.protocol.sending import TRANSACTION, Sending, SendKind, kind_of, name_bit
 
 _SEND_PLACES: Final = [b'"b":"', b'"e":"', b'"g":"', b'"i":"', b'"opaque":']  # in the order in which clients write them
 _PULL_PLACES: Final = [b'"queueId":"', b'"queueOffset":"', b'"commitOffset":"', b'"opaque":']  # in any order
@@ -59,14 +60,14 @@ class Shape(ABC):
     def _follows(self, header: bytes, place: int) -> bool:
         """Step over the text before a place, if it is there."""
         part = self._parts[place]
-        end = self._at + len(part)
-        if header[self._at : end] != part:
+        if not stands_at(part, header, self._at):
             return False
-        self._at = end
+        self._at += len(part)
         return True
 
     def _ends(self, header: bytes) -> bool:
-        return header[self._at :] == self._parts[-1]
+        last = self._parts[-1]
+        return self._at + len(last) == len(header) and stands_at(last, header, self._at)
 
     def _number(self, header: bytes, place: int) -> i64:
         """The digits at a place; -1 when there are none, or too many."""
@@ -86,16 +87,17 @@ class Shape(ABC):
 
 
 class SendShape(Shape):
-    """A send; `sending` is what the first of this shape was decoded to."""
+    """A send; `kind` is what the first of this shape was decoded to."""
 
-    def __init__(self, parts: list[bytes], command: Command, sending: Sending) -> None:
+    def __init__(self, parts: list[bytes], command: Command, kind: SendKind) -> None:
         super().__init__(parts, command)
-        self._sending = sending
-        self._topic_text = sending.topic.encode()
+        self._kind = kind
+        self._topic_text = kind.topic.encode()
         self._text = b""
         self._names = 0
         self._writer = BytesWriter()
         self._form: PropertyForm | None = None
+        self._used: PropertyForm | None = None  # the form that the properties had which were just read
         self._forms = 0
 
     def read(self, header: bytes) -> Command | None:
@@ -112,7 +114,7 @@ class SendShape(Shape):
         if opaque < 0 or opaque > _MAX_I32 or not self._ends(header):
             return None
         command = self._command(opaque, header)
-        command.sending = self._sending.again(queue_id, born, self._text, self._names)
+        command.sending = Sending(self._kind, queue_id, born, self._text, self._names, self._used)
         return command
 
     def _topic(self, header: bytes) -> bool:
@@ -121,6 +123,10 @@ class SendShape(Shape):
             return False
         size: i64 = len(header)
         start = self._at
+        at = start + len(self._topic_text)
+        if at < size and header[at] == _QUOTE and stands_at(self._topic_text, header, start):
+            self._at = at
+            return True
         at = start
         while at < size and header[at] != _QUOTE:
             byte: i64 = header[at]
@@ -128,10 +134,8 @@ class SendShape(Shape):
                 return False
             at += 1
         self._at = at
-        text = header[start:at]
-        if text != self._topic_text:
-            self._topic_text = text
-            self._sending = self._sending.to(text.decode())
+        self._topic_text = header[start:at]
+        self._kind = self._kind.to(self._topic_text.decode())
         return True
 
     def _properties(self, header: bytes) -> bool:
@@ -143,9 +147,10 @@ class SendShape(Shape):
         end = -1 if form is None else form.read(header, start)
         if form is not None and end > 0:
             self._at = end
-            self._text = form.text
             self._names = form.names
+            self._used = form
             return True
+        self._used = None
         if not self._unescaped(header):
             return False
         if self._forms < _PATIENCE:
@@ -239,7 +244,7 @@ def shape_of(header: bytes, command: Command) -> Shape | None:
 
 def _send_shape(header: bytes, command: Command) -> Shape | None:
     parts = _parts(header, _SEND_PLACES)
-    return None if parts is None else SendShape(parts, command, sending_of(command.parsed(SendMessageRequestV2)))
+    return None if parts is None else SendShape(parts, command, kind_of(command.parsed(SendMessageRequestV2)))
 
 
 def _pull_shape(header: bytes, command: Command) -> Shape | None:

@@ -5,7 +5,6 @@ server looks once more for bytes before it writes.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable
 from typing import Any, Final
 
@@ -48,7 +47,8 @@ class Connection:
         self._peek = peek
         self._raw = tls is not None or peek is not None
         self._decoder = FrameDecoder(endpoint.max_frame)
-        self._backlog: deque[Command] = deque()
+        self._commands: list[Command] = []  # those of a read, done up to `_next`
+        self._next = 0
         self._waiters = Waiters(endpoint.clock, "")
         self._out: list[bytes | memoryview] = []
         self._out_size = 0
@@ -256,17 +256,18 @@ class Connection:
 
     def _work(self) -> None:
         """Handle every whole command at hand, then write their answers."""
-        backlog = self._backlog
         handled = False
         taken = 0
         self._reading = True
         try:
             while not self._stalled:
-                if not backlog:
-                    backlog.extend(self._decoder.take())
-                    if not backlog:
+                if self._next >= len(self._commands):
+                    self._commands = self._decoder.take()
+                    self._next = 0
+                    if not self._commands:
                         break
-                command = backlog.popleft()
+                command = self._commands[self._next]
+                self._next += 1
                 taken += len(command.body)
                 self._handle(command)
                 handled = True

@@ -3,6 +3,7 @@
 `MessageStore` is the door; the other names are what goes in and out of it.
 """
 
+from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.dispatch import DispatchListener
 from ariane.store.flush import FlushDone
 from ariane.store.log import Log
@@ -18,18 +19,20 @@ from ariane.store.results import (
     StoreDamaged,
     StoreLocked,
 )
-from ariane.store.scan import Dispatched
+from ariane.store.scan import Dispatched, Marks
 from ariane.store.smallfile import ConfigFile
 from ariane.store.store import MessageStore
 
 __all__ = [
     "ConfigFile",
+    "ConsumeQueue",
     "DispatchListener",
     "Dispatched",
     "FlushDone",
     "GetResult",
     "GetStatus",
     "Log",
+    "Marks",
     "MessageFilter",
     "MessageStore",
     "PutResult",

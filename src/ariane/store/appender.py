@@ -4,7 +4,7 @@ import logging
 from typing import Final
 
 from ariane.env import Clock
-from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, Unit
+from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, Unit, host_flags
 from ariane.store.batches import MAX_PROPERTIES, Batch
 from ariane.store.commitlog import BLANK_LENGTH
 from ariane.store.consumequeue import ConsumeQueue
@@ -14,9 +14,9 @@ from ariane.store.log import Log
 from ariane.store.options import StoreOptions
 from ariane.store.queues import QueueTable
 from ariane.store.results import PutResult, PutStatus
-from ariane.store.scan import Dispatched
+from ariane.store.scan import Dispatched, Marks
 from ariane.store.stats import StoreStats
-from ariane.store.unit_bytes import UnitWriter
+from ariane.store.unit_bytes import fixed_size, write_unit
 
 log = logging.getLogger("ariane.store")
 
@@ -53,29 +53,59 @@ class Appender:
 
     def append(self, unit: Unit) -> PutResult:
         """Append one message."""
-        if not self._health.writable or len(unit.body) > self.max_message_size:
-            return self._refuse(unit)
-        queue = self._table.find(unit.topic, unit.queue_id)
-        if queue is None or len(unit.properties) > MAX_PROPERTIES:
-            return self._refuse(unit)
-        writer = UnitWriter(unit, queue.topic_field)
-        size = writer.fixed + len(unit.body) + len(unit.properties)
-        if size > self.largest_unit:
-            return self._refuse(unit)
+        queue = self._table.find(unit.topic, unit.queue_id) if self._health.writable else None
+        if queue is None:
+            return self._refuse(PutStatus.MESSAGE_ILLEGAL)
+        result = self.put(
+            queue, unit.body, unit.body_crc, unit.properties, Marks(unit.properties), unit.flag, unit.sys_flag,
+            unit.born_time, unit.born_host, unit.store_host, unit.reconsume_times, unit.prepared_offset,
+        )  # fmt: skip
+        unit.queue_offset = result.queue_offset
+        unit.physical_offset = result.physical_offset
+        unit.store_time = result.store_time
+        return result
+
+    def put(
+        self,
+        queue: ConsumeQueue,
+        body: bytes,
+        crc: int,
+        properties: bytes,
+        marks: Marks,
+        flag: int,
+        sys_flag: int,
+        born_time: int,
+        born_host: bytes,
+        store_host: bytes,
+        reconsume_times: int,
+        prepared_offset: int,
+    ) -> PutResult:
+        """Append a message to a queue; `marks` are those of its properties."""
+        if len(properties) > MAX_PROPERTIES:
+            return self._refuse(PutStatus.PROPERTIES_TOO_LONG)
+        size = fixed_size(born_host, store_host, queue.topic_field) + len(body) + len(properties)
+        if not self._health.writable or size > self.largest_unit or len(body) > self.max_message_size:
+            return self._refuse(PutStatus.MESSAGE_ILLEGAL)
         try:
             at = self._log.reserve(size)
         except OSError as error:
             return self._no_room(error)
-        now = self._now()
-        before = queue.next_offset
-        self._place(unit, queue, at, now)
-        offset = unit.queue_offset
+        now = self.moment or self.ask_time()
+        transaction = sys_flag & _TRANSACTION
+        in_queue = not transaction or transaction == _COMMIT
+        offset = queue.next_offset if in_queue else 0
+        sys_flag = host_flags(sys_flag, born_host, store_host)
         try:
-            writer.write(self._log.tail, unit.flag, unit.body, unit.body_crc, unit.properties, offset, at, now)
-        except BaseException:
-            self._take_back(at, queue, before, len(self._dispatcher.pending))
+            write_unit(
+                self._log.tail, size, crc, queue.queue_id, flag, offset, at, sys_flag, born_time, born_host, now,
+                store_host, reconsume_times, prepared_offset, body, queue.topic_field, properties,
+            )  # fmt: skip
+        except BaseException:  # it cannot be put into bytes: let everything be as before it
+            self._log.cancel(at)
             raise
-        self._dispatcher.pending.append(Dispatched(queue, offset, at, size, now, unit.sys_flag, unit.properties))
+        if in_queue:
+            queue.next_offset = offset + 1
+        self._dispatcher.pending.append(Dispatched(queue, offset, at, size, now, sys_flag, properties, marks))
         self._stats.put_count += 1
         self._stats.put_bytes += size
         return PutResult(_OK, at, size, offset, now)
@@ -84,48 +114,29 @@ class Appender:
         """Append the messages of a batch, one behind the other; none of them when one cannot be taken."""
         queue = self._table.find(unit.topic, unit.queue_id)
         if queue is None or not self._health.writable:
-            return self._refuse(unit)
+            return self._refuse(PutStatus.MESSAGE_ILLEGAL)
         batch = Batch(unit, queue)
         if not batch.fits:
-            return self._refuse(None, PutStatus.PROPERTIES_TOO_LONG)
+            return self._refuse(PutStatus.PROPERTIES_TOO_LONG)
         if not batch.count or batch.size > self.largest_unit or batch.bodies > self.max_message_size:
-            return self._refuse(None)
+            return self._refuse(PutStatus.MESSAGE_ILLEGAL)
         try:
             at = self._log.reserve(batch.size)
         except OSError as error:
             return self._no_room(error)
-        now = self._now()
+        now = self.moment or self.ask_time()
         first = queue.next_offset
         pending = len(self._dispatcher.pending)
         try:
             places = batch.write(self._log.tail, at, now, self._dispatcher.pending)
         except BaseException:
-            self._take_back(at, queue, first, pending)
+            self._log.cancel(at)
+            queue.next_offset = first
+            del self._dispatcher.pending[pending:]
             raise
         self._stats.put_count += batch.count
         self._stats.put_bytes += batch.size
         return PutResult(_OK, at, batch.size, first, now, batch.count, places)
-
-    def _take_back(self, at: int, queue: ConsumeQueue, next_offset: int, pending: int) -> None:
-        """A message could not be put into bytes: let everything be as before it."""
-        self._log.cancel(at)
-        queue.next_offset = next_offset
-        del self._dispatcher.pending[pending:]
-
-    def _place(self, unit: Unit, queue: ConsumeQueue, at: int, now: int) -> None:
-        transaction = unit.sys_flag & _TRANSACTION
-        if transaction and transaction != _COMMIT:
-            unit.queue_offset = 0  # such a message is in no queue
-        else:
-            unit.queue_offset = queue.next_offset
-            queue.next_offset += 1
-        unit.physical_offset = at
-        unit.store_time = now
-
-    def _now(self) -> int:
-        if self.moment:
-            return self.moment
-        return self.ask_time()
 
     def ask_time(self) -> int:
         """The clock's time, which becomes that of the newest message."""
@@ -135,13 +146,9 @@ class Appender:
         self.last_time = now
         return now
 
-    def _refuse(self, unit: Unit | None, status: PutStatus = PutStatus.MESSAGE_ILLEGAL) -> PutResult:
+    def _refuse(self, status: PutStatus) -> PutResult:
         self._stats.put_failed += 1
-        if not self._health.writable:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, count=0)
-        if unit is not None and len(unit.properties) > MAX_PROPERTIES:
-            return PutResult(PutStatus.PROPERTIES_TOO_LONG, count=0)
-        return PutResult(status, count=0)
+        return PutResult(status if self._health.writable else PutStatus.SERVICE_NOT_AVAILABLE, count=0)
 
     def _no_room(self, error: OSError) -> PutResult:
         self._stats.put_failed += 1

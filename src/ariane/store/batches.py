@@ -7,10 +7,10 @@ from librt.strings import BytesWriter, read_i32_be
 
 from ariane.protocol.batch import check_batch
 from ariane.protocol.native import i64
-from ariane.protocol.units import Unit
+from ariane.protocol.units import Unit, host_flags
 from ariane.store.consumequeue import ConsumeQueue
-from ariane.store.scan import Dispatched
-from ariane.store.unit_bytes import UnitWriter
+from ariane.store.scan import Dispatched, Marks
+from ariane.store.unit_bytes import fixed_size, write_unit
 
 MAX_PROPERTIES: Final = 32_767
 _BODY_AT: Final = 20  # in a message of a batch
@@ -26,7 +26,7 @@ class Batch:
     def __init__(self, unit: Unit, queue: ConsumeQueue) -> None:
         self._unit = unit
         self._queue = queue
-        self._writer = UnitWriter(unit, queue.topic_field)
+        self._fixed: i64 = fixed_size(unit.born_host, unit.store_host, queue.topic_field)
         self.count = check_batch(unit.body)
         self.size = 0
         """Bytes of all units."""
@@ -52,15 +52,17 @@ class Batch:
             if properties > MAX_PROPERTIES:
                 self.fits = False
             bodies += body
-            size += self._writer.fixed + body + properties
+            size += self._fixed + body + properties
             at = end
         self.size = size
         self.bodies = bodies
 
     def write(self, writer: BytesWriter, start: int, now: int, pending: list[Dispatched]) -> list[int]:
         """Write the units from `start` on and tell dispatch of them; gives the place of each."""
-        unit, queue, units = self._unit, self._queue, self._writer
-        raw, shared, sys_flag = unit.body, unit.properties, unit.sys_flag
+        unit, queue = self._unit, self._queue
+        raw, shared = unit.body, unit.properties
+        sys_flag = host_flags(unit.sys_flag, unit.born_host, unit.store_host)
+        marks: Marks | None = None
         places: list[int] = []
         place: i64 = start
         at: i64 = 0
@@ -72,11 +74,17 @@ class Batch:
             if shared and properties and properties[-1] != 2:
                 properties += b"\x02"
             properties += shared
+            if marks is None or not marks.fit(properties):
+                marks = Marks(properties)
             offset = queue.next_offset
             queue.next_offset = offset + 1
-            units.write(writer, read_i32_be(raw, at + 12), body, crc32(body) & _CRC, properties, offset, place, now)
-            size = units.fixed + len(body) + len(properties)
-            pending.append(Dispatched(queue, offset, place, size, now, sys_flag, properties))
+            size = self._fixed + len(body) + len(properties)
+            write_unit(
+                writer, size, crc32(body) & _CRC, unit.queue_id, read_i32_be(raw, at + 12), offset, place, sys_flag,
+                unit.born_time, unit.born_host, now, unit.store_host, unit.reconsume_times, unit.prepared_offset,
+                body, queue.topic_field, properties,
+            )  # fmt: skip
+            pending.append(Dispatched(queue, offset, place, size, now, sys_flag, properties, marks))
             places.append(place)
             place += size
             at = end

@@ -34,6 +34,7 @@ class ConsumeQueue:
         "_tail",
         "blank_from",
         "bytes_topic",
+        "dropped",
         "epoch",
         "file_bytes",
         "file_entries",
@@ -78,6 +79,8 @@ class ConsumeQueue:
         self.written = 0
         self.blank_from = -1  # entries from here to `written` are to be written as blanks, once
         self.key_hash = 0
+        self.dropped = False
+        """Whether the table knows this queue no more."""
         self.epoch = 0  # grows when all entries are dropped, so that a write still under way is not taken for ours
 
     def put(self, physical: int, size: int, tags_code: int, queue_offset: int) -> bool:

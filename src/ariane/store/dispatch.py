@@ -39,6 +39,7 @@ class Filler:
     def put(self, batch: list[Dispatched]) -> None:
         """Put messages into their queues and the index. May be repeated after a failure: what is there is not added."""
         dirty = self._table.dirty
+        last = self._table.nowhere
         for message in batch:
             queue = message.queue
             if queue.is_schedule:
@@ -46,8 +47,10 @@ class Filler:
             transaction = message.sys_flag & _TRANSACTION
             if transaction in (TRANSACTION_PREPARED, _TRANSACTION):
                 continue
-            if queue.put(message.physical_offset, message.size, message.tags_code, message.queue_offset):
+            put = queue.put(message.physical_offset, message.size, message.tags_code, message.queue_offset)
+            if put and queue is not last:
                 dirty[queue] = None
+                last = queue
         if self._index is not None:
             self._index.add(batch)
         if batch:

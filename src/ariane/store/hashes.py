@@ -58,6 +58,8 @@ def joined_hash(head: int, key: bytes) -> int:
 
 def part_hash(head: int, text: bytes, start: int, end: int) -> int:
     """The same when the key is a part of `text`; byte by byte, which costs least when it is compiled."""
+    if PLAIN:
+        return joined_hash(head, text[start:end])
     quick = _ascii_hash(head & _MASK, text, start, end)
     return _positive(quick) if quick >= 0 else _wide_hash(head, text[start:end])
 

@@ -61,6 +61,7 @@ class QueueTable:
     def drop(self, queue: ConsumeQueue) -> None:
         """Forget a queue and have its files removed."""
         queue.restart()
+        queue.dropped = True
         self.reader.doom(queue.folder)
         if len(self.of_topic(queue.topic)) == 1:
             self.reader.doom(queue.folder.parent)

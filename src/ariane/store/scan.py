@@ -5,10 +5,11 @@ from types import FunctionType
 from typing import Final
 from zlib import crc32
 
+from ariane.protocol.matching import equal_span, stands_at
 from ariane.protocol.native import i64
 from ariane.protocol.units import BLANK_MAGIC, BORN_HOST_V6, MAGIC, STORE_HOST_V6, TRANSACTION_ROLLBACK
 from ariane.store.consumequeue import ConsumeQueue
-from ariane.store.hashes import joined_hash, part_hash, tags_code
+from ariane.store.hashes import part_hash, tags_code
 from ariane.store.queues import QueueTable
 
 # total, magic, body crc, queue id, (flag,) queue offset, physical offset, sys flag (, born time)
@@ -31,10 +32,81 @@ _KEYS: Final = b"KEYS\x01"
 _T: Final = ord("T")
 _U: Final = ord("U")
 _K: Final = ord("K")
+_SEPARATOR: Final = 2
 
 UNIT: Final = 1
 END_OF_FILE: Final = 0
 NOTHING: Final = -1
+
+
+class Marks:
+    """What queue and index want to know of stored properties: tags and keys, and where the unique key lies in them."""
+
+    __slots__ = ("_sample", "keys", "tags_code", "unique_at", "unique_end")
+
+    def __init__(self, properties: bytes) -> None:
+        self._sample = properties
+        self.tags_code = 0
+        self.keys: bytes | None = None
+        self.unique_at: i64 = 0
+        self.unique_end: i64 = 0
+        """Behind the unique key; 0 when there is none."""
+        if PLAIN:
+            self._look_by_parts(properties)
+        else:
+            self._look_by_bytes(properties)
+
+    def fit(self, properties: bytes) -> bool:
+        """Whether these properties differ in the unique key alone, so that the same is true of them."""
+        size: i64 = len(properties)
+        at, end = self.unique_at, self.unique_end
+        sample = self._sample
+        if size != len(sample):
+            return False
+        if PLAIN:
+            return (
+                properties[:at] == sample[:at] and properties[end:] == sample[end:]
+                and properties.find(_SEPARATOR, at, end) < 0
+            )  # fmt: skip
+        if not equal_span(sample, 0, properties, 0, at) or not equal_span(sample, end, properties, end, size - end):
+            return False
+        while at < end:
+            if properties[at] == _SEPARATOR:
+                return False
+            at += 1
+        return True
+
+    def _look_by_parts(self, properties: bytes) -> None:
+        tags = value_of(properties, _TAGS)
+        self.keys = value_of(properties, _KEYS)
+        if tags is not None:
+            self.tags_code = tags_code(tags)
+        found = (b"\x02" + properties).rfind(b"\x02" + _UNIQUE)
+        if found >= 0:
+            at = found + len(_UNIQUE)
+            end = properties.find(_SEPARATOR, at)
+            if end < 0:
+                end = len(properties)
+            if end > at:
+                self.unique_at, self.unique_end = at, end
+
+    def _look_by_bytes(self, properties: bytes) -> None:
+        """The same in one look at each byte."""
+        size: i64 = len(properties)
+        at: i64 = 0
+        while at < size:
+            first: i64 = properties[at]
+            end = at
+            while end < size and properties[end] != _SEPARATOR:
+                end += 1
+            if first == _U and end > at + 9 and stands_at(_UNIQUE, properties, at):
+                self.unique_at = at + 9
+                self.unique_end = end
+            elif first == _T and end > at + 5 and stands_at(_TAGS, properties, at):
+                self.tags_code = tags_code(properties[at + 5 : end])
+            elif first == _K and end > at + 5 and stands_at(_KEYS, properties, at):
+                self.keys = properties[at + 5 : end]
+            at = end + 1
 
 
 class Dispatched:
@@ -65,6 +137,7 @@ class Dispatched:
         store_time: int,
         sys_flag: int,
         properties: bytes,
+        marks: Marks,
     ) -> None:
         self.queue = queue
         self.queue_offset = queue_offset
@@ -73,41 +146,13 @@ class Dispatched:
         self.store_time = store_time
         self.sys_flag = sys_flag
         self.properties = properties
-        self.tags_code = 0
+        self.tags_code = marks.tags_code
+        self.keys = marks.keys
         self.unique_hash = -1
-        self.keys: bytes | None = None
-        if PLAIN:
-            self._look_by_parts(properties)
-        else:
-            self._look_by_bytes(properties)
         if sys_flag & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK:  # nobody is to find it
-            self.unique_hash = -1
             self.keys = None
-
-    def _look_by_parts(self, properties: bytes) -> None:
-        tags, unique = value_of(properties, _TAGS), value_of(properties, _UNIQUE)
-        self.keys = value_of(properties, _KEYS)
-        if tags is not None:
-            self.tags_code = tags_code(tags)
-        if unique is not None:
-            self.unique_hash = joined_hash(self.queue.key_hash, unique)
-
-    def _look_by_bytes(self, properties: bytes) -> None:
-        """The same in one look at each byte."""
-        size: i64 = len(properties)
-        at: i64 = 0
-        while at < size:
-            first: i64 = properties[at]
-            end = at
-            while end < size and properties[end] != 2:
-                end += 1
-            if first == _U and end > at + 9 and properties[at : at + 9] == _UNIQUE:
-                self.unique_hash = part_hash(self.queue.key_hash, properties, at + 9, end)
-            elif first == _T and end > at + 5 and properties[at : at + 5] == _TAGS:
-                self.tags_code = tags_code(properties[at + 5 : end])
-            elif first == _K and end > at + 5 and properties[at : at + 5] == _KEYS:
-                self.keys = properties[at + 5 : end]
-            at = end + 1
+        elif marks.unique_end:
+            self.unique_hash = part_hash(queue.key_hash, properties, marks.unique_at, marks.unique_end)
 
     @property
     def topic(self) -> str:
@@ -197,7 +242,7 @@ def read_unit(memory: memoryview, at: int, physical: int, check_crc: bool, table
     queue = table.find(topic, queue_id)
     if queue is None:
         queue = table.nowhere
-    return Dispatched(queue, queue_offset, physical, size, store_time, sys_flag, properties)
+    return Dispatched(queue, queue_offset, physical, size, store_time, sys_flag, properties, Marks(properties))
 
 
 def _is_torn(properties: bytes, start: int) -> bool:

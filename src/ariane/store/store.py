@@ -8,10 +8,11 @@ from typing import Final
 
 from ariane.env import Env, LockHeld
 from ariane.message import HALF_OP_TOPIC, SCHEDULE_TOPIC
-from ariane.protocol.units import Unit
+from ariane.protocol.units import Unit, body_crc
 from ariane.store.allocate import Allocator
 from ariane.store.appender import Appender
 from ariane.store.commitlog import BLANK_LENGTH, CommitLog
+from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.dispatch import Dispatcher, DispatchListener, Filler, default_delay_ms
 from ariane.store.flush import FlushDone, Flusher
 from ariane.store.health import Health
@@ -31,6 +32,7 @@ from ariane.store.results import (
     StoreLocked,
 )
 from ariane.store.retention import MANUAL_PASSES, Retention
+from ariane.store.scan import Marks
 from ariane.store.stats import StoreStats
 from ariane.store.worker import Worker
 
@@ -244,6 +246,33 @@ class MessageStore(StoreReader):
             self._appender.moment = self._appender.ask_time()
         result = self._appender.append(unit)
         self._after_append(dispatch)
+        return result
+
+    def put(
+        self,
+        queue: ConsumeQueue,
+        body: bytes,
+        properties: bytes,
+        marks: Marks,
+        flag: int,
+        sys_flag: int,
+        born_time: int,
+        born_host: bytes,
+        store_host: bytes,
+        reconsume_times: int,
+    ) -> PutResult:
+        """Append a message to a queue that the caller has found, with the marks of its properties.
+
+        The caller promises to call `dispatch_now` before the event loop goes on.
+        """
+        appender = self._appender
+        if not appender.moment:
+            appender.moment = appender.ask_time()
+        result = appender.put(
+            queue, body, body_crc(body), properties, marks, flag, sys_flag, born_time, born_host, store_host,
+            reconsume_times, 0,
+        )  # fmt: skip
+        self._after_append(False)
         return result
 
     def append_batch(self, unit: Unit, *, dispatch: bool = True) -> PutResult:

@@ -18,7 +18,7 @@ from ariane.protocol.headers import (
 )
 from ariane.protocol.ids import host_text, offset_id
 from ariane.protocol.properties import decode_properties, encode_properties
-from ariane.protocol.sending import sending_of
+from ariane.protocol.sending import kind_of
 from ariane.protocol.units import Unit, host_flags
 from ariane.remoting import Connection, Handler
 from ariane.store import PutStatus
@@ -46,7 +46,7 @@ class ReplyHandler:
 
     async def _reply(self, connection: Connection, request: Command, header: SendMessageRequest) -> Command:
         self._check_open()
-        target = self._targets.get(header.topic) or self._targets.check(sending_of(header))
+        target = self._targets.get(header.topic) or self._targets.check(kind_of(header))
         queue_id = self._queue(header, target)
         failed = await self._push(connection, request, header)
         options = self._broker.options

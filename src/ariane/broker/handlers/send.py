@@ -9,6 +9,7 @@ from ariane.broker.acknowledge import Done
 from ariane.broker.handlers.put_status import failure, is_kept, response_code
 from ariane.broker.send_answer import SendAnswer
 from ariane.broker.send_properties import (
+    StoredForms,
     delay_level,
     is_prepared,
     stored_properties,
@@ -25,7 +26,7 @@ from ariane.protocol.ids import offset_ids
 from ariane.protocol.sending import HAS_DELAY, HAS_TRANSACTION, Sending, sending_of
 from ariane.protocol.units import TRANSACTION_ROLLBACK, Unit
 from ariane.remoting import Connection, Handler
-from ariane.store import PutResult, PutStatus
+from ariane.store import ConsumeQueue, Marks, PutResult, PutStatus
 
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
@@ -57,6 +58,7 @@ class SendHandler:
     def _take_options(self) -> None:
         options = self._broker.options
         self._cluster = options.broker_cluster_name.encode()
+        self._forms = StoredForms(self._cluster)
         self._answers = SendAnswer(options.region_id, options.trace_on)
         self._opens_at = options.start_accept_send_request_time_stamp_ms
 
@@ -77,41 +79,67 @@ class SendHandler:
             self._check_open()
         if not self._store_host:
             self._take_host()
-        target = self._targets.get(sending.topic) or self._targets.check(sending)
+        kind = sending.kind
+        target = self._targets.get(kind.topic) or self._targets.check(kind)
         queue_id = sending.queue_id
         if queue_id < 0:
             queue_id = self._any_queue(target)
         elif queue_id >= target.queue_limit:
             raise _illegal_queue(sending, target, connection)
-        if sending.batch or request.code == _BATCH:
+        if kind.batch or request.code == _BATCH:
             return self._send_batch(connection, request, sending, target, queue_id, began)
-        names = sending.names
-        unit = Unit(
-            target.name,
-            request.body,
-            stored_properties(sending.properties, names, self._cluster),
-            queue_id=queue_id,
-            flag=sending.flag,
-            sys_flag=sending.sys_flag | target.sys_flag,
-            born_time=sending.born_timestamp,
-            born_host=connection.peer_host,
-            store_host=self._store_host,
-            reconsume_times=sending.reconsume_times,
-        )
-        if target.retry_group:
-            self._limit_retries(unit, target.retry_group, request, sending)
-        if names & _SPECIAL:
-            self._check_transaction(sending.properties)
-            self._broker.before_store(unit)
-        result = self._store.append(unit, dispatch=False)
+        lane = target.lane(queue_id)
+        if sending.names & _SPECIAL or target.retry_group:
+            result = self._append(connection, request, sending, target, queue_id)
+        else:
+            result = self._put(connection, request.body, sending, target, lane.queue)
         if result.status is not _OK:
             raise failure(self._broker, result.status)
         if began and not self._promises:
             self._flow.put()
-        target.cell(queue_id).add(1, result.size)
-        return self._answer(
-            connection, request, result, queue_id, self._waits(sending.properties, names), began, target
+        lane.cell.add(1, result.size)
+        return self._answer(connection, request, result, queue_id, sending, began, target)
+
+    def _put(
+        self, connection: Connection, body: bytes, sending: Sending, target: SendTarget, queue: ConsumeQueue
+    ) -> PutResult:
+        """Store an ordinary message."""
+        form = self._forms.get(sending)
+        if form is not None:
+            properties = form.before + sending.key + form.behind
+            marks = form.marks
+        else:
+            properties = stored_properties(sending.properties, sending.names, self._cluster)
+            marks = Marks(properties)
+        kind = sending.kind
+        return self._store.put(
+            queue, body, properties, marks, kind.flag, kind.sys_flag | target.sys_flag, sending.born_timestamp,
+            connection.peer_host, self._store_host, kind.reconsume_times,
+        )  # fmt: skip
+
+    def _append(
+        self, connection: Connection, request: Command, sending: Sending, target: SendTarget, queue_id: int
+    ) -> PutResult:
+        """Store a message that may go elsewhere first: delayed, the half of a transaction, or a retry."""
+        kind = sending.kind
+        unit = Unit(
+            target.name,
+            request.body,
+            stored_properties(sending.properties, sending.names, self._cluster),
+            queue_id=queue_id,
+            flag=kind.flag,
+            sys_flag=kind.sys_flag | target.sys_flag,
+            born_time=sending.born_timestamp,
+            born_host=connection.peer_host,
+            store_host=self._store_host,
+            reconsume_times=kind.reconsume_times,
         )
+        if target.retry_group:
+            self._limit_retries(unit, target.retry_group, request, sending)
+        if sending.names & _SPECIAL:
+            self._check_transaction(sending.properties)
+            self._broker.before_store(unit)
+        return self._store.append(unit, dispatch=False)
 
     def _send_batch(
         self,
@@ -122,19 +150,19 @@ class SendHandler:
         queue_id: int,
         began: float,
     ) -> Command | None:
-        names = sending.names
-        if sending.sys_flag & _TRANSACTION or (names & HAS_DELAY and delay_level(sending.properties) > 0):
+        kind, names = sending.kind, sending.names
+        if kind.sys_flag & _TRANSACTION or (names & HAS_DELAY and delay_level(sending.properties) > 0):
             raise failure(self._broker, PutStatus.MESSAGE_ILLEGAL)  # a batch can be neither delayed nor undecided
         unit = Unit(
             target.name,
             request.body,
             stored_properties(sending.properties, names, self._cluster),
             queue_id=queue_id,
-            sys_flag=sending.sys_flag | target.sys_flag,
+            sys_flag=kind.sys_flag | target.sys_flag,
             born_time=sending.born_timestamp,
             born_host=connection.peer_host,
             store_host=self._store_host,
-            reconsume_times=sending.reconsume_times,
+            reconsume_times=kind.reconsume_times,
             crc=0,  # each message has its own
         )
         try:
@@ -143,10 +171,8 @@ class SendHandler:
             raise ResponseError(ResponseCode.MESSAGE_ILLEGAL, f"the batch is illegal: {error}") from None
         if result.status is not _OK:
             raise failure(self._broker, result.status)
-        target.cell(queue_id).add(result.count, result.size)
-        return self._answer(
-            connection, request, result, queue_id, self._waits(sending.properties, names), began, target
-        )
+        target.lane(queue_id).cell.add(result.count, result.size)
+        return self._answer(connection, request, result, queue_id, sending, began, target)
 
     def _answer(
         self,
@@ -154,28 +180,27 @@ class SendHandler:
         request: Command,
         result: PutResult,
         queue_id: int,
-        waits: bool,
+        sending: Sending,
         began: float,
         target: SendTarget,
     ) -> Command | None:
         """The answer now or, when flush or replicas were promised, later."""
         if request.flag & ONEWAY:
             return None
+        waits = bool(self._promises) and waits_for_store(sending.properties, sending.names)
         if waits or target.is_new:
             response = request.reply(0, self._answers.fields(self._ids(result), queue_id, result.queue_offset))
             self._answer_later(result, waits, self._when_kept(connection, request, response, began))
             return None
         if request.serialization != JSON or connection.watched:
             return request.reply(0, self._answers.fields(self._ids(result), queue_id, result.queue_offset))
-        places = result.places or [result.physical_offset]
-        connection.send_encoded(
-            self._answers.encoded(request.opaque, self._digits, places, queue_id, result.queue_offset)
-        )
+        places, offset = result.places, result.queue_offset
+        if places is None:
+            place = result.physical_offset
+            connection.send_encoded(self._answers.encoded_one(request.opaque, self._digits, place, queue_id, offset))
+        else:
+            connection.send_encoded(self._answers.encoded(request.opaque, self._digits, places, queue_id, offset))
         return None
-
-    def _waits(self, properties: bytes, names: int) -> bool:
-        """Whether flush or replicas were promised, and the sender wants to hear of them."""
-        return bool(self._promises) and waits_for_store(properties, names)
 
     def _ids(self, result: PutResult) -> str:
         """The offset ids of what was stored, with commas between them."""
@@ -224,8 +249,8 @@ class SendHandler:
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group} {FAQ}"
             )
         most = config.retry_max_times
-        if request.version >= _VERSION_3_4_9 and sending.max_reconsume_times is not None:
-            most = sending.max_reconsume_times
+        if request.version >= _VERSION_3_4_9 and sending.kind.max_reconsume_times is not None:
+            most = sending.kind.max_reconsume_times
         if unit.reconsume_times >= most:
             topic = dead_letter_topic(group)
             self._broker.topics.ensure(topic, 1, options.dlq_topic_perm)
