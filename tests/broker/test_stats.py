@@ -148,7 +148,8 @@ def test_a_deleted_topic_is_forgotten_everywhere(stats: BrokerStats) -> None:
         stats.put(topic, 0, 1, 1)
         stats.got("g", topic, 0, 1, 1, 1)
         stats.sent_back("g", topic)
-        stats.fell_behind("g", topic, 0, size=5, ms=6)
+        stats.fell_behind("g", topic, 0, ms=6)
+        stats.get_cell("g", topic, 0).behind = 5
     stats.topic_deleted("T")
     snapshot = stats.snapshot()
     left = [key for keys in snapshot.totals.values() for key in keys if "T" in key.split("@")]

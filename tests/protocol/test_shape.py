@@ -175,9 +175,9 @@ pulls = st.fixed_dictionaries({
     "commitOffset": st.integers(-1, 1 << 63), "opaque": st.integers(-(1 << 31), (1 << 31) - 1),
     "topic": st.sampled_from(["orders", "stock"]),
 })  # fmt: skip
-PULLED = (
-    "consumer_group", "topic", "queue_id", "queue_offset", "max_msg_nums", "sys_flag", "commit_offset",
-    "suspend_timeout_millis", "sub_version", "subscription", "expression_type",
+PULL_KIND = (
+    "consumer_group", "topic", "max_msg_nums", "sys_flag", "suspend_timeout_millis", "sub_version", "subscription",
+    "expression_type",
 )  # fmt: skip
 
 
@@ -201,7 +201,8 @@ def pulled(command: Command) -> tuple[object, ...]:
             pulling = pulling_of(command.parsed(PullMessageRequest))
         except Exception as error:
             return (command.code, command.opaque, str(error))
-    return (*[getattr(pulling, name) for name in PULLED], command.opaque, command.code, command.fields)
+    numbers = (pulling.queue_id, pulling.queue_offset, pulling.commit_offset, command.opaque, command.code)
+    return (*[getattr(pulling.kind, name) for name in PULL_KIND], *numbers, command.fields)
 
 
 @given(st.lists(pulls, min_size=2, max_size=12))

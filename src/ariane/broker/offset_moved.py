@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 def offset_moved_event(broker: Broker, header: Pulling, new_offset: int) -> Unit:
     """The message that tells who asked for what and where it was sent."""
-    queue = {"brokerName": broker.options.broker_name, "queueId": header.queue_id, "topic": header.topic}
+    queue = {"brokerName": broker.options.broker_name, "queueId": header.queue_id, "topic": header.kind.topic}
     event = {
-        "consumerGroup": header.consumer_group,
+        "consumerGroup": header.kind.consumer_group,
         "messageQueue": queue,
         "offsetNew": new_offset,
         "offsetRequest": header.queue_offset,
     }
-    properties = encode_properties({KEYS: header.consumer_group, TAGS: header.consumer_group})
+    properties = encode_properties({KEYS: header.kind.consumer_group, TAGS: header.kind.consumer_group})
     return Unit(
         OFFSET_MOVED_TOPIC.encode(),
         fastjson.dumps(event),

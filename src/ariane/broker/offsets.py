@@ -51,7 +51,10 @@ class OffsetTable:
         self, group: str, topic: str, queue_id: int, offset: int, *, by: str = "", explicit: bool = False
     ) -> bool:
         """Commit an offset, unless it lies behind the committed one and nobody meant that."""
-        key = f"{topic}{SEPARATOR}{group}"
+        return self.commit_by_key(offset_key(topic, group), queue_id, offset, by=by, explicit=explicit)
+
+    def commit_by_key(self, key: str, queue_id: int, offset: int, *, by: str = "", explicit: bool = False) -> bool:
+        """The same for who has the key of the group and the topic."""
         queues = self._offsets.setdefault(key, {})
         committed = queues.get(queue_id, -1)
         if offset == committed:

@@ -3,18 +3,17 @@
 from types import FunctionType
 from typing import Final
 
-from librt.strings import BytesWriter, write_i16_be, write_i64_be
+from librt.strings import BytesWriter
 
 from ariane.message import MSG_REGION, TRACE_ON
 from ariane.protocol.command import JSON, RESPONSE, Command, encode_header
+from ariane.protocol.digits import set_i32, write_decimal, write_hexadecimal
 from ariane.protocol.frame import framed
-from ariane.protocol.native import i16, i64, u8
+from ariane.protocol.native import i64
 
 _MARKS: Final = ("111111111", "222222222", "333333333", "444444444")  # stand where the values will
 _OPAQUE: Final = int(_MARKS[0])
 _COMMA: Final = ord(",")
-_MINUS: Final = ord("-")
-_EIGHT_DIGITS: Final = 100_000_000
 
 
 class SendAnswer:
@@ -36,6 +35,7 @@ class SendAnswer:
         self._before_id, _, self._before_queue = rest.rpartition(_MARKS[1].encode())
         parts = (self._opening, self._before_id, self._before_queue, self._before_offset, self._closing)
         opening, before_id, before_queue, before_offset, closing = (part.replace(b"%", b"%%") for part in parts)
+        self._opening = bytes(8) + self._opening  # two lengths, known when all is written
         self._writer = BytesWriter()
         self._template = opening + b"%d" + before_id + b"%b" + before_queue + b"%d" + before_offset + b"%d" + closing
 
@@ -53,7 +53,7 @@ class SendAnswer:
         for place in places[1:]:
             writer.append(_COMMA)
             writer.write(host)
-            _write_hexadecimal(writer, place)
+            write_hexadecimal(writer, place)
         return self._end(queue_id, queue_offset)
 
     def encoded_one(self, opaque: int, host: bytes, place: int, queue_id: int, queue_offset: int) -> bytes:
@@ -66,69 +66,25 @@ class SendAnswer:
     def _begin(self, opaque: int, host: bytes, place: int) -> BytesWriter:
         writer = self._writer
         writer.truncate(0)
-        write_i64_be(writer, 0)
         writer.write(self._opening)
-        _write_decimal(writer, opaque)
+        write_decimal(writer, opaque)
         writer.write(self._before_id)
         writer.write(host)
-        _write_hexadecimal(writer, place)
+        write_hexadecimal(writer, place)
         return writer
 
     def _end(self, queue_id: int, queue_offset: int) -> bytes:
         writer = self._writer
         writer.write(self._before_queue)
-        _write_decimal(writer, queue_id)
+        write_decimal(writer, queue_id)
         writer.write(self._before_offset)
-        _write_decimal(writer, queue_offset)
+        write_decimal(writer, queue_offset)
         writer.write(self._closing)
         size: i64 = len(writer)
-        _set_i32(writer, 0, size - 4)
-        _set_i32(writer, 4, size - 8)  # the serialisation above it is 0, JSON
+        set_i32(writer, 0, size - 4)
+        set_i32(writer, 4, size - 8)  # the serialisation above it is 0, JSON
         return writer.getvalue()
 
 
-def _write_hexadecimal(writer: BytesWriter, value: i64) -> None:
-    """Sixteen digits, large letters, two at a time."""
-    shift: i64 = 56
-    while shift >= 0:
-        high = value >> shift + 4 & 15
-        low = value >> shift & 15
-        high += 48 if high < 10 else 55
-        low += 48 if low < 10 else 55
-        write_i16_be(writer, i16(high << 8 | low))
-        shift -= 8
-
-
-def _write_decimal(writer: BytesWriter, value: i64) -> None:
-    """The digits come out last first; eight of them turn round in one machine integer."""
-    if value < 0:
-        writer.append(_MINUS)
-        value = -value
-    least: i64 = 1
-    if value >= _EIGHT_DIGITS:
-        rest = value // _EIGHT_DIGITS
-        _write_decimal(writer, rest)
-        value -= rest * _EIGHT_DIGITS
-        least = 8
-    count: i64 = 0
-    digits: i64 = 0
-    while value or count < least:
-        rest = value // 10
-        digits = digits << 8 | 48 + value - rest * 10
-        value = rest
-        count += 1
-    while count:
-        writer.append(u8(digits & 255))
-        digits >>= 8
-        count -= 1
-
-
-def _set_i32(writer: BytesWriter, at: i64, value: i64) -> None:
-    writer[at] = u8(value >> 24 & 255)
-    writer[at + 1] = u8(value >> 16 & 255)
-    writer[at + 2] = u8(value >> 8 & 255)
-    writer[at + 3] = u8(value & 255)
-
-
-PLAIN: Final = isinstance(_write_hexadecimal, FunctionType)
+PLAIN: Final = isinstance(SendAnswer.encoded, FunctionType)
 """Whether this module is not compiled; then one format costs less than many calls."""

@@ -32,14 +32,19 @@ class StoredForms:
     def __init__(self, cluster: bytes) -> None:
         self._cluster = cluster
         self._known: dict[PropertyForm, StoredForm | None] = {}
+        self._last: PropertyForm | None = None
+        self._found: StoredForm | None = None
 
     def get(self, sending: Sending) -> StoredForm | None:
         """How the properties of a send are stored, if they have a form and that does not depend on the unique key."""
         form = sending.form
         if form is None:
             return None
-        known = self._known.get(form)
-        return self._look(form, sending) if known is None else known
+        if form is not self._last:
+            known = self._known.get(form)
+            self._found = self._look(form, sending) if known is None else known
+            self._last = form
+        return self._found
 
     def _look(self, form: PropertyForm, sending: Sending) -> StoredForm | None:
         if form in self._known or sending.names & HAS_CLUSTER:

@@ -258,7 +258,7 @@ class Broker:
     def protect(self) -> None:
         """Where the options say so, stop groups that read so far behind that they hold up the others."""
         if self.options.disable_consume_if_consumer_read_slowly:
-            for key, behind in self.stats.fall_behind_bytes.items():
+            for key, behind in self.stats.behind().items():
                 if behind > self.options.consumer_fallbehind_threshold:
                     self.groups.disable(key.rpartition("@")[2])
 

@@ -12,7 +12,7 @@ from ariane.message import RETRY_PREFIX
 from ariane.protocol.bodies import ALL_TAGS, SubscriptionData, SubscriptionGroupConfig
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.properties import decode_properties
-from ariane.protocol.pulling import Pulling
+from ariane.protocol.pulling import PullKind
 from ariane.store.results import MessageFilter
 
 if TYPE_CHECKING:
@@ -42,25 +42,25 @@ class Subscriptions:
         self._broker = broker
         self._built: dict[tuple[str | None, str | None], MessageFilter | None] = {}
 
-    def filter_of(self, header: Pulling, config: SubscriptionGroupConfig) -> MessageFilter | None:
+    def filter_of(self, kind: PullKind, config: SubscriptionGroupConfig) -> MessageFilter | None:
         """The filter of a pull that relies on what the group's heartbeats said."""
-        group = self._broker.clients.consumer_group(header.consumer_group)
+        group = self._broker.clients.consumer_group(kind.consumer_group)
         if group is None:
             raise ResponseError(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ}")
         if not config.consume_broadcast_enable and group.message_model == "BROADCASTING":
-            remark = f"the consumer group[{header.consumer_group}] can not consume by broadcast way"
+            remark = f"the consumer group[{kind.consumer_group}] can not consume by broadcast way"
             raise ResponseError(ResponseCode.NO_PERMISSION, remark)
-        subscription = group.subscriptions.get(header.topic)
+        subscription = group.subscriptions.get(kind.topic)
         if subscription is None:
             raise ResponseError(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist{FAQ}")
-        if subscription.sub_version < header.sub_version:
+        if subscription.sub_version < kind.sub_version:
             raise ResponseError(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
-        return self._of_subscription(group.name, subscription, header.sub_version)
+        return self._of_subscription(group.name, subscription, kind.sub_version)
 
-    def filter_in(self, header: Pulling) -> MessageFilter | None:
+    def filter_in(self, kind: PullKind) -> MessageFilter | None:
         """The filter of a pull that brings its subscription along."""
         try:
-            return self._build(header.subscription, header.expression_type)
+            return self._build(kind.subscription, kind.expression_type)
         except FilterSyntaxError:
             remark = "parse the consumer's subscription failed"
             raise ResponseError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark) from None

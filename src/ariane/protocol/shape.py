@@ -18,7 +18,7 @@ from ariane.protocol.headers.send import SendMessageRequestV2
 from ariane.protocol.matching import stands_at
 from ariane.protocol.native import BytesWriter, i64, u8
 from ariane.protocol.property_form import PropertyForm, form_of
-from ariane.protocol.pulling import Pulling, pulling_of
+from ariane.protocol.pulling import Pulling, PullKind, pulling_of
 from ariane.protocol.sending import TRANSACTION, Sending, SendKind, kind_of, name_bit
 
 _SEND_PLACES: Final = [b'"b":"', b'"e":"', b'"g":"', b'"i":"', b'"opaque":']  # in the order in which clients write them
@@ -192,11 +192,11 @@ class SendShape(Shape):
 
 
 class PullShape(Shape):
-    """A pull; `pulling` is what the first of this shape was decoded to, `order` says which number stands where."""
+    """A pull; `kind` is what the first of this shape was decoded to, `order` says which number stands where."""
 
-    def __init__(self, parts: list[bytes], command: Command, pulling: Pulling, order: list[int]) -> None:
+    def __init__(self, parts: list[bytes], command: Command, kind: PullKind, order: list[int]) -> None:
         super().__init__(parts, command)
-        self._pulling = pulling
+        self._kind = kind
         self._queue_at, self._offset_at, self._commit_at, self._opaque_at = order
 
     def read(self, header: bytes) -> Command | None:
@@ -220,7 +220,7 @@ class PullShape(Shape):
         if queue_id > _MAX_I32 or opaque > _MAX_I32 or not self._ends(header):
             return None
         command = self._command(opaque, header)
-        command.pulling = self._pulling.again(queue_id, offset, commit)
+        command.pulling = Pulling(self._kind, queue_id, offset, commit)
         return command
 
 
@@ -256,7 +256,7 @@ def _pull_shape(header: bytes, command: Command) -> Shape | None:
     parts = _parts(header, [_PULL_PLACES[found.index(at)] for at in ordered])
     if parts is None:
         return None
-    return PullShape(parts, command, pulling_of(command.parsed(PullMessageRequest)), order)
+    return PullShape(parts, command, pulling_of(command.parsed(PullMessageRequest)).kind, order)
 
 
 def _parts(header: bytes, places: list[bytes]) -> list[bytes] | None:

@@ -40,6 +40,8 @@ class Connection:
         self._endpoint = endpoint
         self._clock = endpoint.clock
         self._handlers = endpoint.handlers
+        self._code = -1
+        self._handler = endpoint.fallback  # of the last request's code
         self._hooks = endpoint.hooks_in
         self.watched = bool(endpoint.hooks_in)
         """Whether somebody wants to see every answer before it leaves."""
@@ -298,9 +300,10 @@ class Connection:
         if command.flag & RESPONSE:
             self._waiters.answer(command)
             return
-        handler = self._handlers.get(command.code)
-        if handler is None:
-            handler = self._endpoint.fallback
+        if command.code != self._code:
+            self._handler = self._handlers.get(command.code, self._endpoint.fallback)
+            self._code = command.code
+        handler = self._handler
         try:
             for hook in self._hooks:
                 hook.before_request(self.peer, command)

@@ -21,15 +21,16 @@ from ariane.store.openfiles import OpenFiles
 log = logging.getLogger("ariane.store")
 
 _MAX_GAP: Final = 1 << 20
-KEEP: Final = (
-    1024  # entries kept in memory behind what is written, so that a consumer near the end needs no system call
-)
+KEEP: Final = 1024  # written entries kept in memory, so that a consumer near the end needs no system call
+AHEAD: Final = 1024  # entries that are read at once for who reads on
 
 
 class ConsumeQueue:
     """Entries `min_offset` to `max_offset`; those before `written` are in files, those from `tail_first` in memory."""
 
     __slots__ = (
+        "_ahead",
+        "_ahead_first",
         "_fresh",
         "_tail",
         "blank_from",
@@ -73,6 +74,8 @@ class ConsumeQueue:
         self.max_offset = 0
         self.next_offset = 0  # what the next append gets; ahead of max_offset by what is not dispatched yet
         self.max_physical = -1  # end of the last message
+        self._ahead = b""  # entries of files that the next readers will want
+        self._ahead_first = 0
         self._tail = bytearray()
         self._fresh: BytesWriter | None = None  # the newest entries, which `tail` has when somebody asks for it
         self.tail_first = 0
@@ -131,6 +134,7 @@ class ConsumeQueue:
         return True
 
     def _begin_at(self, queue_offset: int) -> None:
+        self._ahead = b""
         self.blank_from = queue_offset - queue_offset % self.file_entries
         self.min_offset = self.max_offset = self.tail_first = self.written = queue_offset
 
@@ -141,6 +145,7 @@ class ConsumeQueue:
         self.files.clear()
         self.tail.clear()
         self.epoch += 1
+        self._ahead = b""
         self.blank_from = -1
         self.min_offset = self.max_offset = self.tail_first = self.written = 0
 
@@ -158,10 +163,26 @@ class ConsumeQueue:
         count = min(count, self.file_entries - in_file, self.written - offset)
         if count <= 0 or not self.has_file(base):
             return b""
+        if count == 1:  # somebody searches
+            return self._read(base, in_file, 1)
+        start = (offset - self._ahead_first) * ENTRY_SIZE
+        if start < 0 or start + count * ENTRY_SIZE > len(self._ahead):
+            more = min(max(count, AHEAD), self.file_entries - in_file, self.written - offset)
+            if not self._ahead:
+                self.reader.lend(self._forget_ahead)
+            self._ahead = self._read(base, in_file, more)
+            self._ahead_first = offset
+            start = 0
+        return self._ahead[start : start + count * ENTRY_SIZE]
+
+    def _read(self, base: int, in_file: int, count: int) -> bytes:
         if base != self.read_base:  # a path is dear to make, and readers stay in one file for long
             self.read_base = base
             self.read_path = self.path(base)
         return self.reader.get(self.read_path, self.file_bytes).pread(in_file * ENTRY_SIZE, count * ENTRY_SIZE)
+
+    def _forget_ahead(self) -> None:
+        self._ahead = b""
 
     def has_file(self, base: int) -> bool:
         """Whether the file that begins with entry `base` is there."""

@@ -6,36 +6,16 @@ from typing import Final
 from librt.strings import read_i32_be, read_i64_be
 
 from ariane.protocol.native import i64
-from ariane.store.layout import ENTRY, ENTRY_SIZE
+from ariane.store.layout import ENTRY
 
 
-class Entries:
-    """A cursor over entries: `next` steps to one, then the fields are its own."""
-
-    def __init__(self, raw: bytes) -> None:
-        self._raw = raw
-        self._at: i64 = 0
-        self.physical: i64 = 0
-        self.size: i64 = 0
-        self.tags_code: i64 = 0
-
-    def next(self) -> bool:
-        """Go on to the next entry; False when there is none."""
-        at = self._at
-        if at + ENTRY_SIZE > len(self._raw):
-            return False
-        self._at = at + ENTRY_SIZE
-        if PLAIN:
-            self._unpack(at)
-            return True
-        self.physical = read_i64_be(self._raw, at)
-        self.size = i64(read_i32_be(self._raw, at + 8))
-        self.tags_code = read_i64_be(self._raw, at + 12)
-        return True
-
-    def _unpack(self, at: int) -> None:
-        self.physical, self.size, self.tags_code = ENTRY.unpack_from(self._raw, at)
+def entry_at(entries: bytes, at: i64) -> tuple[i64, i64, i64]:
+    """Commitlog offset, size and tags code of the entry that begins at this byte."""
+    if PLAIN:
+        found: tuple[int, int, int] = ENTRY.unpack_from(entries, at)
+        return found
+    return read_i64_be(entries, at), i64(read_i32_be(entries, at + 8)), read_i64_be(entries, at + 12)
 
 
-PLAIN: Final = isinstance(Entries._unpack, FunctionType)
+PLAIN: Final = isinstance(entry_at, FunctionType)
 """Whether this module is not compiled."""

@@ -4,13 +4,16 @@ from types import FunctionType
 from typing import Final
 
 from ariane.protocol.java import rolled, signed32, string_hash
-from ariane.protocol.native import i64
+from ariane.protocol.native import i64, read_i32_be
 
 _MASK: Final = 0xFFFFFFFF
 _SIGN: Final = 0x80000000
 _SHARED: Final = 20  # the ids that one client gives begin with the same characters: address, process, class loader
 _POWER: Final = pow(31, _SHARED, 1 << 32)
 _MOST: Final = 100_000
+_31_3: Final = 31**3
+_31_4: Final = 31**4
+_NOT_ASCII: Final = 0x80808080
 _starts: dict[bytes, int] = {}
 _codes: dict[bytes, int] = {}
 
@@ -74,6 +77,13 @@ def _ascii_hash(head: i64, text: bytes, start: i64, end: i64) -> i64:
     """As 32 bits; -1 when not all bytes are ASCII."""
     value = head
     at = start
+    while at + 4 <= end:
+        four = i64(read_i32_be(text, at))
+        if four & _NOT_ASCII:
+            return -1
+        value = value * _31_4 + (four >> 24) * _31_3 + (four >> 16 & 255) * 961 + (four >> 8 & 255) * 31 + (four & 255)
+        value &= _MASK
+        at += 4
     while at < end:
         byte: i64 = text[at]
         if byte > 127:

@@ -38,6 +38,7 @@ class IndexFile:
         "_files",
         "_fresh",
         "_fresh_at",
+        "_header_writer",
         "_memory",
         "_slots",
         "begin_offset",
@@ -71,6 +72,7 @@ class IndexFile:
         self._slots = self._memory[HEADER_SIZE : self.entries_at].cast("I")
         self._fresh = BytesWriter()  # entries since the header was written, which go into the file together
         self._fresh_at = self.count
+        self._header_writer = BytesWriter()
 
     @property
     def full(self) -> bool:
@@ -114,14 +116,20 @@ class IndexFile:
         """Bring the file up to date: the entries that were put, then the header that counts them."""
         if self.count > self._fresh_at:
             self.file.write(self.entries_at + self._fresh_at * INDEX_ENTRY_SIZE, self._fresh.getvalue())
-            self._fresh = BytesWriter()
+            self._fresh.truncate(0)
             self._fresh_at = self.count
-        self.file.write(0, self.header())
+        self.file.write(0, self._header())
 
-    def header(self) -> bytes:
-        return HEADER.pack(
-            self.begin_time, self.end_time, self.begin_offset, self.end_offset, self.slots_used, self.count
-        )
+    def _header(self) -> bytes:
+        writer = self._header_writer
+        writer.truncate(0)
+        write_i64_be(writer, self.begin_time)
+        write_i64_be(writer, self.end_time)
+        write_i64_be(writer, self.begin_offset)
+        write_i64_be(writer, self.end_offset)
+        write_i32_be(writer, i32(self.slots_used))
+        write_i32_be(writer, i32(self.count))
+        return writer.getvalue()
 
     def entry(self, number: int) -> tuple[int, int, int, int]:
         """Hash, commitlog offset, seconds and next older entry."""

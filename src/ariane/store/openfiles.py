@@ -1,9 +1,13 @@
 """A bounded set of open files: the queues have far more files than a process may have descriptors."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from ariane.env import Files, PlainFile
+
+_MOST_LENT: Final = 256
 
 
 class OpenFiles:
@@ -13,6 +17,7 @@ class OpenFiles:
         self._files = files
         self._capacity = capacity
         self._open: OrderedDict[Path, PlainFile] = OrderedDict()
+        self._lent: deque[Callable[[], None]] = deque()
         self.doomed: list[Path] = []  # for the thread that writes: only it may remove what it may have open
 
     def get(self, path: Path, size: int) -> PlainFile:
@@ -26,6 +31,12 @@ class OpenFiles:
         opened = self._files.open(path, size)
         self._open[path] = opened
         return opened
+
+    def lend(self, give_back: Callable[[], None]) -> None:
+        """Somebody keeps a part of a file in memory. When many do, who began first gives it back."""
+        self._lent.append(give_back)
+        if len(self._lent) > _MOST_LENT:
+            self._lent.popleft()()
 
     def forget(self, path: Path) -> None:
         """Close a file that is about to be removed or changed by other means."""

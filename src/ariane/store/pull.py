@@ -4,7 +4,7 @@ from typing import Final
 
 from ariane.protocol.native import i64
 from ariane.store.consumequeue import ConsumeQueue
-from ariane.store.entry_bytes import Entries
+from ariane.store.entry_bytes import entry_at
 from ariane.store.layout import BLANK_SIZE, ENTRY_SIZE
 from ariane.store.log import Log
 from ariane.store.options import StoreOptions
@@ -72,17 +72,18 @@ class Puller:
         count: i64 = 0
         total: i64 = 0
         looked_at: i64 = 0
-        found = Entries(entries)
-        while found.next():
-            physical = found.physical
-            size = found.size
+        physical: i64 = 0
+        at: i64 = 0
+        while at + ENTRY_SIZE <= len(entries):
+            physical, size, tags_code = entry_at(entries, at)
+            at += ENTRY_SIZE
             if size == BLANK_SIZE:
                 looked_at += 1
                 continue
             if count and self._is_full(count, total + size, most, most_bytes, physical < in_memory):
                 break
             looked_at += 1
-            if physical < skip_until or (wanted is not None and not wanted.matches_code(found.tags_code)):
+            if physical < skip_until or (wanted is not None and not wanted.matches_code(tags_code)):
                 continue
             if physical < low or physical + size > high:
                 if end > start:
@@ -104,7 +105,7 @@ class Puller:
             total += size
         if end > start:
             slices.append(memory[start - low : end - low])
-        self._finish(result, count, total, looked_at, self._log.end - found.physical)
+        self._finish(result, count, total, looked_at, self._log.end - physical)
 
     def _is_full(self, count: i64, total: i64, most: i64, most_bytes: i64, on_disk: bool) -> bool:
         if count >= most or total > most_bytes:

@@ -6,6 +6,7 @@ from typing import Final
 from ariane.errors import ProtocolError
 from ariane.protocol.units import Unit, decode_unit
 from ariane.store.commitlog import CommitLog
+from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.index import Index
 from ariane.store.layout import BLANK_SIZE, ENTRY
 from ariane.store.options import StoreOptions
@@ -40,7 +41,18 @@ class StoreReader:
     ) -> GetResult:
         """Messages of a queue from `offset` on."""
         limit = _NO_BYTE_LIMIT if max_bytes is None else max_bytes
-        result = self.puller.get(self.table.get(topic, queue_id), offset, max_count, filter, limit)
+        return self.get_from(self.table.get(topic, queue_id), offset, max_count, filter, limit)
+
+    def get_from(
+        self,
+        queue: ConsumeQueue | None,
+        offset: int,
+        max_count: int,
+        filter: MessageFilter | None,
+        max_bytes: int = _NO_BYTE_LIMIT,
+    ) -> GetResult:
+        """The same for who has found the queue, or that there is none."""
+        result = self.puller.get(queue, offset, max_count, filter, max_bytes)
         if result.status is GetStatus.FOUND:
             self.stats.get_found += 1
             self.stats.transferred += result.count

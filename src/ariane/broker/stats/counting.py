@@ -41,6 +41,27 @@ class PutCell:
         self.size += size
 
 
+class GetCell:
+    """What a group was given of one queue since the counters were last filled, and how far behind it reads."""
+
+    __slots__ = ("behind", "count", "latency_ms", "size", "times")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.times = 0
+        self.size = 0
+        self.latency_ms = 0
+        self.behind = -1
+        """Bytes between what was given last and the newest; -1 when nobody has told."""
+
+    def add(self, count: int, size: int, latency_ms: int) -> None:
+        """Messages were given by one pull."""
+        self.count += count
+        self.times += 1
+        self.size += size
+        self.latency_ms += latency_ms
+
+
 class BrokerStats:
     """Counts on the hot path into one cell a queue; `tick` spreads the cells over the counters and samples those.
 
@@ -58,7 +79,7 @@ class BrokerStats:
             name: {} for name in StatsName if detailed or name not in DETAILED
         }
         self._puts: dict[tuple[str, int], PutCell] = {}
-        self._gets: dict[tuple[str, str, int], list[int]] = {}
+        self._gets: dict[tuple[str, str, int], GetCell] = {}
         self._minute, self._hour, self._day = Samples(MINUTE), Samples(HOUR), Samples(DAY)
         self._due_ms = [0, 0, 0]
         self.fall_behind_bytes: dict[str, int] = {}
@@ -77,13 +98,14 @@ class BrokerStats:
 
     def got(self, group: str, topic: str, queue_id: int, count: int, size: int, latency_ms: int) -> None:
         """Messages were given to a group by one pull."""
+        self.get_cell(group, topic, queue_id).add(count, size, latency_ms)
+
+    def get_cell(self, group: str, topic: str, queue_id: int) -> GetCell:
+        """Where is counted what a group is given of a queue. It counts until one of them is deleted."""
         cell = self._gets.get((group, topic, queue_id))
         if cell is None:
-            cell = self._gets[group, topic, queue_id] = [0, 0, 0, 0]
-        cell[0] += count
-        cell[1] += 1
-        cell[2] += size
-        cell[3] += latency_ms
+            cell = self._gets[group, topic, queue_id] = GetCell()
+        return cell
 
     def sent_back(self, group: str, topic: str) -> None:
         """A consumer gave a message back to be retried."""
@@ -97,15 +119,14 @@ class BrokerStats:
         self._counter(StatsName.BROKER_GET_FROM_DISK_NUMS, self._cluster).add(count, 0)
         self._counter(StatsName.BROKER_GET_FROM_DISK_SIZE, self._cluster).add(size, 0)
 
-    def fell_behind(
-        self, group: str, topic: str, queue_id: int, *, size: int | None = None, ms: int | None = None
-    ) -> None:
-        """How far the messages of a pull lie behind the newest, in bytes or in time."""
-        key = f"{queue_id}@{topic}@{group}"
-        if size is not None:
-            self.fall_behind_bytes[key] = size
-        if ms is not None:
-            self.fall_behind_ms[key] = ms
+    def fell_behind(self, group: str, topic: str, queue_id: int, ms: int) -> None:
+        """How long before the newest the messages of a pull were stored."""
+        self.fall_behind_ms[f"{queue_id}@{topic}@{group}"] = ms
+
+    def behind(self) -> Mapping[str, int]:
+        """How many bytes each group reads behind the newest message, by `queue@topic@group`."""
+        self._spread()
+        return self.fall_behind_bytes
 
     def commercial(self, name: StatsName, owner: str, topic: str, group: str, kind: str, value: int) -> None:
         """One of the COMMERCIAL counts, by the owner of an access key."""
@@ -151,11 +172,15 @@ class BrokerStats:
         self._forget_falls(-2, topic)
         for key in [key for key in self._puts if key[0] == topic]:
             del self._puts[key]
+        for pulled in [pulled for pulled in self._gets if pulled[1] == topic]:
+            del self._gets[pulled]
 
     def group_deleted(self, group: str) -> None:
         """Forgets the counts of a group."""
         self._forget(GROUP_PART, group)
         self._forget_falls(-1, group)
+        for pulled in [pulled for pulled in self._gets if pulled[0] == group]:
+            del self._gets[pulled]
 
     def _sample(self, samples: Samples, now_ms: int) -> None:
         self._spread()
@@ -182,11 +207,13 @@ class BrokerStats:
             if cell.times:
                 self._spread_put(topic, queue_id, cell.count, cell.times, cell.size)
                 cell.count = cell.times = cell.size = 0
-        gets, self._gets = self._gets, {}
-        for (group, topic, queue_id), (count, times, size, latency_ms) in gets.items():
-            self._spread_get(group, topic, queue_id, count, times, size)
-            key = f"{queue_id}@{topic}@{group}" if self._detailed else f"{topic}@{group}"
-            self._counter(StatsName.GROUP_GET_LATENCY, key).add(latency_ms, times)
+        for (group, topic, queue_id), given in self._gets.items():
+            if given.times:
+                self._spread_get(group, topic, queue_id, given)
+                given.count = given.times = given.size = given.latency_ms = 0
+            if given.behind >= 0:
+                self.fall_behind_bytes[f"{queue_id}@{topic}@{group}"] = given.behind
+                given.behind = -1
 
     def _spread_put(self, topic: str, queue_id: int, count: int, times: int, size: int) -> None:
         self._counter(StatsName.TOPIC_PUT_NUMS, topic).add(count, times)
@@ -197,13 +224,16 @@ class BrokerStats:
             self._counter(StatsName.QUEUE_PUT_NUMS, f"{topic}@{queue_id}").add(count, times)
             self._counter(StatsName.QUEUE_PUT_SIZE, f"{topic}@{queue_id}").add(size, times)
 
-    def _spread_get(self, group: str, topic: str, queue_id: int, count: int, times: int, size: int) -> None:
+    def _spread_get(self, group: str, topic: str, queue_id: int, given: GetCell) -> None:
+        count, times, size = given.count, given.times, given.size
         self._counter(StatsName.GROUP_GET_NUMS, f"{topic}@{group}").add(count, times)
         self._counter(StatsName.GROUP_GET_SIZE, f"{topic}@{group}").add(size, times)
         self._counter(StatsName.BROKER_GET_NUMS, self._cluster).add(count, 0)
         if self._detailed:
             self._counter(StatsName.QUEUE_GET_NUMS, f"{topic}@{queue_id}@{group}").add(count, times)
             self._counter(StatsName.QUEUE_GET_SIZE, f"{topic}@{queue_id}@{group}").add(size, times)
+        key = f"{queue_id}@{topic}@{group}" if self._detailed else f"{topic}@{group}"
+        self._counter(StatsName.GROUP_GET_LATENCY, key).add(given.latency_ms, times)
 
     def _forget(self, parts: Mapping[StatsName, int], name: str) -> None:
         self._spread()
