@@ -1,7 +1,6 @@
 """One socket: commands in, answers out, requests in both directions.
 
-The way of a read: bytes, whole commands, their handlers one after the other, then one write with all the answers. A
-server looks once more for bytes before it writes.
+The way of a read: bytes, whole commands, their handlers one after the other, then one write with all the answers.
 """
 
 import asyncio
@@ -274,7 +273,7 @@ class Connection:
                 self._handle(command)
                 handled = True
                 if taken >= SOON or self._out_size >= self._limit:
-                    self._finish_read(at_once=True)
+                    self._finish_read()
                     taken = 0
         except ProtocolError as error:
             self._refuse(str(error))
@@ -283,18 +282,10 @@ class Connection:
         if handled:
             self._finish_read()
 
-    def _finish_read(self, *, at_once: bool = False) -> None:
+    def _finish_read(self) -> None:
         if self._endpoint.after_read is not None:
             self._endpoint.after_read()
-        if at_once or self._out_size >= JOIN_BELOW or not self._endpoint.throttle:
-            self._flush()
-        elif self._out and not self._flush_due:
-            self._flush_due = True
-            self._loop.call_soon(self._flush_after_poll)
-
-    def _flush_after_poll(self) -> None:
-        """Who sends without a pause has more in the socket already: the answers to that go into the same write."""
-        self._loop.call_soon(self._flush)
+        self._flush()
 
     def _handle(self, command: Command) -> None:
         if command.flag & RESPONSE:
