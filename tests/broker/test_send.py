@@ -1,20 +1,25 @@
 """Sending: what is stored, what is answered, and what is refused in which words."""
 
 import asyncio
+import json
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ariane.broker.send_properties import stored_properties
+from ariane.broker.send_properties import StoredForms, stored_properties
 from ariane.env import Env, ManualClock
 from ariane.protocol.batch import BatchItem, encode_batch
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import BINARY, Command
 from ariane.protocol.ids import host_text, parse_offset_id
 from ariane.protocol.properties import decode_properties
-from ariane.protocol.sending import names_in
+from ariane.protocol.property_form import form_of
+from ariane.protocol.sending import Sending, SendKind, names_in
+from ariane.store import Marks
 from tests.broker.conftest import Starter
 from tests.broker.talk import Talk, send_fields, small_broker
 from tests.peers import free_port
@@ -82,6 +87,40 @@ def test_stored_properties_lose_wait_and_gain_the_cluster(text: str, stored: dic
     result = stored_properties(raw, names_in(raw), b"c1").decode()
     assert decode_properties(result) == {**stored, "CLUSTER": "c1"}
     assert not result.endswith("\x02")
+
+
+property_names = st.sampled_from(["A", "WAIT", "UNIQ_KEY", "XUNIQ_KEY", "KEYS", "TAGS", "CLUSTER"])
+property_values = st.sampled_from(["true", "7F01", "8E02", "", "a b"])
+
+
+@given(st.lists(st.tuples(property_names, property_values), max_size=5), st.sampled_from(["", "\x02"]), st.binary())
+def test_properties_of_a_form_are_stored_as_any_others(pairs: list[tuple[str, str]], end: str, noise: bytes) -> None:
+    text = "\x02".join(f"{name}\x01{value}" for name, value in pairs) + end
+    raw, key = text.encode(), noise.hex().upper().encode()[:4].ljust(4, b"0")
+    names = names_in(raw)
+    form = form_of(json.dumps(text)[1:].encode(), raw, names)
+    if form is None or len(form.text(key)) != len(raw):
+        return
+    forms = StoredForms(b"c1")
+    kind = SendKind("orders", "TBW102", 4, 0, 0, 0, None, False, False)
+    for form.key in (b"AB12", key):
+        sending = Sending(kind, 0, 0, b"", names, form)
+        stored = stored_properties(sending.properties, names, b"c1")
+        found = forms.get(sending)
+        if found is not None:
+            assert found.before + sending.key + found.behind == stored
+            marks = Marks(stored)
+            assert (found.marks.tags_code, found.marks.keys) == (marks.tags_code, marks.keys)
+            assert (found.marks.unique_at, found.marks.unique_end) == (marks.unique_at, marks.unique_end)
+
+
+async def test_a_queue_that_was_dropped_is_made_anew_by_the_next_send(talk: Talk) -> None:
+    for body in (b"a", b"b"):
+        await talk.send_ok("orders", body)
+    await talk.units("orders")
+    talk.broker.store.delete_topic("orders")  # the topic stays: its queues alone were cleaned up
+    await talk.send_ok("orders", b"c")
+    assert [(u.body, u.queue_offset) for u in await talk.units("orders")] == [(b"c", 0)]
 
 
 async def test_a_negative_queue_means_any_queue(talk_to: Starter) -> None:

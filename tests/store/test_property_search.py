@@ -33,3 +33,33 @@ def test_both_ways_agree(properties: bytes, name: bytes) -> None:
 )
 def test_a_property_is_found_by_its_whole_name(properties: bytes, value: bytes | None) -> None:
     assert scan.value_of(properties, b"TAGS\x01") == value
+
+
+@given(texts)
+def test_marks_are_the_same_by_both_ways(properties: bytes) -> None:
+    marks = scan.Marks(properties)
+    unique = properties[marks.unique_at : marks.unique_end]
+    pairs = [pair.partition(b"\x01") for pair in properties.split(b"\x02")]
+    assert unique == next((v for n, s, v in reversed(pairs) if n == b"UNIQ_KEY" and s and v), b"")
+    assert bool(marks.unique_end) == bool(unique)
+
+
+@given(texts, texts)
+def test_marks_that_fit_other_properties_are_theirs(properties: bytes, others: bytes) -> None:
+    marks = scan.Marks(properties)
+    if marks.fit(others):
+        assert seen(scan.Marks(others)) == seen(marks)
+    assert marks.fit(properties)
+
+
+@given(texts, st.binary(min_size=1, max_size=12))
+def test_properties_that_differ_in_the_unique_key_alone_have_the_same_marks(properties: bytes, key: bytes) -> None:
+    marks = scan.Marks(properties)
+    if marks.unique_end:
+        key = key[: marks.unique_end - marks.unique_at].ljust(marks.unique_end - marks.unique_at, b"x")
+        others = properties[: marks.unique_at] + key + properties[marks.unique_end :]
+        assert marks.fit(others) == (b"\x02" not in key)
+
+
+def seen(marks: scan.Marks) -> tuple[object, ...]:
+    return marks.tags_code, marks.keys, marks.unique_at, marks.unique_end

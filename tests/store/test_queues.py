@@ -109,6 +109,36 @@ def test_neighbours_in_the_log_share_a_slice() -> None:
     assert (result.count, len(result.slices), len(bodies(result))) == (5, 5, 5)
 
 
+def test_readers_of_more_queues_than_are_read_ahead_find_all_their_messages() -> None:
+    queues = 300
+    store = new_store(commitlog_file_size=1 << 20)
+    fill(store, queues * 12, queues=queues)
+    store._queue_flusher.flush(thorough=True)
+    again = new_store(disk(store).after_kill(), commitlog_file_size=1 << 20)
+    found: dict[int, list[bytes]] = {queue: [] for queue in range(queues)}
+    offsets = dict.fromkeys(range(queues), 0)
+    while open_queues := [queue for queue in range(queues) if offsets[queue] < 12]:
+        for queue in open_queues:
+            result = again.get("orders", queue, offsets[queue], 3)
+            found[queue] += bodies(result)
+            offsets[queue] = result.next_offset
+    assert found == {queue: [f"m{queue + queues * n}".encode() for n in range(12)] for queue in range(queues)}
+    queue = again.table.get("orders", 0)
+    assert queue is not None
+    assert queue.entries(0, 9) == b"".join(queue.entries(n, 1) for n in range(9))
+
+
+def test_what_was_read_ahead_of_a_deleted_topic_is_forgotten() -> None:
+    store = new_store()
+    fill(store, 8)
+    store._queue_flusher.flush(thorough=True)
+    again = new_store(disk(store).after_kill())
+    assert len(bodies(again.get("orders", 0, 0, 3))) == 3
+    again.delete_topic("orders")
+    fill(again, 4)
+    assert [u.body for u in read_all(again)] == [b"m0", b"m1", b"m2", b"m3"]
+
+
 def test_a_filter_picks_by_tag_then_by_properties() -> None:
     store = new_store(consumequeue_file_entries=1000)
     fill(store, 9)

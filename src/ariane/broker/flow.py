@@ -66,8 +66,8 @@ class FlowControl:
         if self._now < 0:
             self.store_all()
             return
-        puts, self._puts, self._now = self._puts, 0, -1.0
-        began = self._clock.monotonic()
+        puts, began = self._puts, self._now
+        self._puts, self._now = 0, -1.0
         self.store_all()
         took = self._clock.monotonic() - began
         if took > self._busy_after:

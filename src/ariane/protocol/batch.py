@@ -4,10 +4,11 @@ total i32 | magic i32 (unused) | crc i32 (unused) | flag i32 | body (i32 length)
 """
 
 from struct import Struct
+from types import FunctionType
 from typing import Final, NamedTuple
 
 from ariane.errors import ProtocolError
-from ariane.protocol.native import i64
+from ariane.protocol.native import i64, read_i32_be
 
 _HEAD: Final = Struct(">iiiii")  # total, magic, crc, flag, length of the body
 _READ: Final = Struct(">i8xii")  # the same without what is unused
@@ -67,5 +68,10 @@ def check_batch(buffer: bytes) -> int:
 
 
 def _i32(buffer: bytes, at: i64) -> i64:
-    value: i64 = buffer[at] << 24 | buffer[at + 1] << 16 | buffer[at + 2] << 8 | buffer[at + 3]
-    return value - (1 << 32) if value & 0x80000000 else value
+    if PLAIN:
+        return int.from_bytes(buffer[at : at + 4], "big", signed=True)
+    return i64(read_i32_be(buffer, at))
+
+
+PLAIN: Final = isinstance(check_batch, FunctionType)
+"""Whether this module is not compiled."""

@@ -285,7 +285,7 @@ class Connection:
     def _finish_read(self) -> None:
         if self._endpoint.after_read is not None:
             self._endpoint.after_read()
-        self._flush()
+        self._write_out()
 
     def _handle(self, command: Command) -> None:
         if command.flag & RESPONSE:
@@ -391,13 +391,19 @@ class Connection:
 
     def _flush(self) -> None:
         self._flush_due = False
+        if self._out:
+            self.last_active = self._clock.monotonic()
+            self._write_out()
+
+    def _write_out(self) -> None:
         out = self._out
         size = self._out_size
+        if not out:
+            return
         self._out = []
         self._out_size = 0
-        if not out or not self.is_open:
+        if not self.is_open:
             return
-        self.last_active = self._clock.monotonic()
         if self._tls is not None:
             self._transport.write(self._tls.encrypt(b"".join(out)))
         elif len(out) == 1:

@@ -15,6 +15,8 @@ from ariane.store.unit_bytes import fixed_size, write_unit
 MAX_PROPERTIES: Final = 32_767
 _BODY_AT: Final = 20  # in a message of a batch
 _CRC: Final = 0x7FFFFFFF
+_SEPARATOR: Final = b"\x02"
+_NOTHING: Final = b""
 
 
 class Batch:
@@ -71,9 +73,9 @@ class Batch:
             middle = at + _BODY_AT + i64(read_i32_be(raw, at + 16))
             body = raw[at + _BODY_AT : middle]
             properties = raw[middle + 2 : end]
-            if shared and properties and properties[-1] != 2:
-                properties += b"\x02"
-            properties += shared
+            if shared:
+                gap = _NOTHING if not properties or properties[-1] == 2 else _SEPARATOR
+                properties = properties + gap + shared
             if marks is None or not marks.fit(properties):
                 marks = Marks(properties)
             offset = queue.next_offset

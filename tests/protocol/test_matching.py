@@ -1,0 +1,25 @@
+"""Parts of bytes are compared where they lie, to the same result as by copies."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ariane.protocol.matching import equal_span, stands_at
+
+texts = st.binary(max_size=40) | st.text("ab", max_size=40).map(str.encode)
+
+
+@given(texts, texts, st.integers(0, 40))
+def test_a_part_stands_where_a_slice_would_find_it(part: bytes, text: bytes, at: int) -> None:
+    for whole in (text, text[:at] + part + text[at:]):
+        assert stands_at(part, whole, at) == (at + len(part) <= len(whole) and whole[at : at + len(part)] == part)
+
+
+@given(texts, st.data())
+def test_spans_differ_by_any_byte(text: bytes, data: st.DataObject) -> None:
+    size = data.draw(st.integers(0, len(text)))
+    start = data.draw(st.integers(0, len(text) - size))
+    assert equal_span(text, start, b"xy" + text, start + 2, size)
+    if size:
+        at = data.draw(st.integers(start, start + size - 1))
+        changed = text[:at] + bytes((text[at] ^ 128,)) + text[at + 1 :]
+        assert not equal_span(text, start, changed, start, size)
