@@ -81,14 +81,17 @@ class Marks:
         self.keys = value_of(properties, _KEYS)
         if tags is not None:
             self.tags_code = tags_code(tags)
-        found = (b"\x02" + properties).rfind(b"\x02" + _UNIQUE)
-        if found >= 0:
+        text = b"\x02" + properties
+        found = text.rfind(b"\x02" + _UNIQUE)
+        while found >= 0:
             at = found + len(_UNIQUE)
             end = properties.find(_SEPARATOR, at)
             if end < 0:
                 end = len(properties)
             if end > at:
                 self.unique_at, self.unique_end = at, end
+                return
+            found = text.rfind(b"\x02" + _UNIQUE, 0, found)  # an empty one says nothing
 
     def _look_by_bytes(self, properties: bytes) -> None:
         """The same in one look at each byte."""
