@@ -164,7 +164,7 @@ def test_a_queue_that_begins_late_is_filled_up_with_blanks() -> None:
     queue = store.table.find(b"late", 0)
     assert queue is not None
     queue.put(1000, 100, 7, 13)
-    store.table.dirty[queue] = None
+    store.table.mark(queue)
     store._queue_flusher.flush(thorough=True)
     assert (queue.min_offset, queue.max_offset) == (13, 14)
     data = disk(store).read(ROOT / "consumequeue" / "late" / "0" / "200".zfill(20))

@@ -128,8 +128,10 @@ class SendShape(Shape):
             self._at = at
             return True
         at = start
-        while at < size and header[at] != _QUOTE:
+        while at < size:
             byte: i64 = header[at]
+            if byte == _QUOTE:
+                break
             if byte < 32 or byte > 126 or byte == _BACKSLASH:
                 return False
             at += 1

@@ -41,6 +41,7 @@ class ConsumeQueue:
         "file_entries",
         "files",
         "folder",
+        "is_dirty",
         "is_schedule",
         "key_hash",
         "max_offset",
@@ -58,11 +59,21 @@ class ConsumeQueue:
     )
 
     def __init__(self, topic: str, queue_id: int, folder: Path, file_entries: int, reader: OpenFiles) -> None:
-        self.topic = topic
+        # What every message touches comes first, so that it lies together in memory.
         self.bytes_topic = topic.encode()
         self.topic_field = bytes((len(self.bytes_topic),)) + self.bytes_topic  # as in a unit
-        self.is_schedule = topic == SCHEDULE_TOPIC
         self.queue_id = queue_id
+        self.next_offset = 0  # what the next append gets; ahead of max_offset by what is not dispatched yet
+        self.max_offset = 0
+        self.max_physical = -1  # end of the last message
+        self.key_hash = 0
+        self._fresh: BytesWriter | None = None  # the newest entries, which `tail` has when somebody asks for it
+        self.is_schedule = topic == SCHEDULE_TOPIC
+        self.is_dirty = False
+        """Whether the table counts this queue among those with entries to write."""
+        self.dropped = False
+        """Whether the table knows this queue no more."""
+        self.topic = topic
         self.folder = folder
         self.file_entries = file_entries
         self.file_bytes = file_entries * ENTRY_SIZE
@@ -71,19 +82,12 @@ class ConsumeQueue:
         self.read_base = -1
         self.read_path = folder  # the file that was read last
         self.min_offset = 0
-        self.max_offset = 0
-        self.next_offset = 0  # what the next append gets; ahead of max_offset by what is not dispatched yet
-        self.max_physical = -1  # end of the last message
         self._ahead = b""  # entries of files that the next readers will want
         self._ahead_first = 0
         self._tail = bytearray()
-        self._fresh: BytesWriter | None = None  # the newest entries, which `tail` has when somebody asks for it
         self.tail_first = 0
         self.written = 0
         self.blank_from = -1  # entries from here to `written` are to be written as blanks, once
-        self.key_hash = 0
-        self.dropped = False
-        """Whether the table knows this queue no more."""
         self.epoch = 0  # grows when all entries are dropped, so that a write still under way is not taken for ours
 
     def put(self, physical: int, size: int, tags_code: int, queue_offset: int) -> bool:

@@ -38,8 +38,6 @@ class Filler:
 
     def put(self, batch: list[Dispatched]) -> None:
         """Put messages into their queues and the index. May be repeated after a failure: what is there is not added."""
-        dirty = self._table.dirty
-        last = self._table.nowhere
         for message in batch:
             queue = message.queue
             if queue.is_schedule:
@@ -48,9 +46,8 @@ class Filler:
             if transaction in (TRANSACTION_PREPARED, _TRANSACTION):
                 continue
             put = queue.put(message.physical_offset, message.size, message.tags_code, message.queue_offset)
-            if put and queue is not last:
-                dirty[queue] = None
-                last = queue
+            if put and not queue.is_dirty:
+                self._table.mark(queue)
         if self._index is not None:
             self._index.add(batch)
         if batch:

@@ -65,8 +65,17 @@ class QueueTable:
         self.reader.doom(queue.folder)
         if len(self.of_topic(queue.topic)) == 1:
             self.reader.doom(queue.folder.parent)
-        self.dirty.pop(queue, None)
+        self._clean(queue)
         self._queues.pop((queue.bytes_topic, queue.queue_id), None)
+
+    def mark(self, queue: ConsumeQueue) -> None:
+        """A queue has entries to write."""
+        queue.is_dirty = True
+        self.dirty[queue] = None
+
+    def _clean(self, queue: ConsumeQueue) -> None:
+        queue.is_dirty = False
+        self.dirty.pop(queue, None)
 
     def max_physical(self) -> int:
         return max((queue.max_physical for queue in self._queues.values()), default=-1)
@@ -92,7 +101,7 @@ class QueueTable:
                 continue
             queue.wrote(first, len(data) // ENTRY_SIZE, keep)
             if queue.unwritten() == 0:
-                self.dirty.pop(queue, None)
+                self._clean(queue)
 
 
 class EntriesToWrite:
