@@ -22,7 +22,7 @@ def session(master: str, folder: str) -> SparkSession:
         .config("spark.local.dir", f"{folder}/local")
         .getOrCreate()
     )
-    spark.sparkContext.setLogLevel("OFF")
+    spark.sparkContext.setLogLevel("ERROR")  # into the log that the test shows when the job fails
     return spark
 
 

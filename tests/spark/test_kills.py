@@ -27,14 +27,16 @@ class Job:
         self._folder = folder
         paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         home = str(Path(pyspark.__file__).parent)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.job", master, str(folder), *arguments],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": paths, "SPARK_HOME": home},
-            start_new_session=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        self._said = folder / "job.log"
+        with self._said.open("wb") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.spark.job", master, str(folder), *arguments],
+                cwd=folder,
+                env={**os.environ, "PYTHONPATH": paths, "SPARK_HOME": home},
+                start_new_session=True,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+            )
 
     def _batches(self, query: str, log: str) -> int:
         """How many batches a log of a checkpoint has."""
@@ -44,7 +46,7 @@ class Job:
     def await_mid_batch(self, query: str, after: int) -> None:
         """Wait until a batch of the query is planned and not done, and `after` ones are done."""
         while not after <= self._batches(query, "commits") < self._batches(query, "offsets"):
-            assert self._process.poll() is None, "the job ended before it was killed"
+            assert self._process.poll() is None, f"the job ended before it was killed:\n{self._last_words()}"
             threading.Event().wait(0.01)  # the broker is in this process, and has work to do
 
     def kill_an_executor(self) -> None:
@@ -54,7 +56,10 @@ class Job:
         os.kill(executors[0], signal.SIGKILL)
 
     def finish(self) -> None:
-        assert self._process.wait(LIMIT) == 0
+        assert self._process.wait(LIMIT) == 0, self._last_words()
+
+    def _last_words(self) -> str:
+        return self._said.read_text(errors="replace")[-8000:]
 
     def kill(self) -> None:
         if self._process.poll() is None:
