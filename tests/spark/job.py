@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from ariane.spark import register
 from tests.spark.conftest import QUICK_JVM
 
 
@@ -23,6 +24,7 @@ def session(master: str, folder: str) -> SparkSession:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")  # into the log that the test shows when the job fails
+    register(spark)  # two streams start at once
     return spark
 
 

@@ -1,12 +1,46 @@
-"""Registering the sources by hand, where Spark does not find them: with `--py-files` it looks for none."""
+"""Registering the sources by hand: where Spark does not find them, and where streams share a session.
 
+Spark looks for sources where packages are installed, not among `--py-files`. And Spark 4.2 and 4.3 keep one map of
+environment variables for all streams of a source, into which each stream puts the same four names as it starts, from
+its own thread and without a lock. Two streams that start together may so leave a map that counts one entry more than
+it has, and from then on no task of that source can be sent: "Illegal size 5 of collection, expected 6". A source
+that is registered with these names in its map has nothing put in that is not there.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+from weakref import WeakSet
+
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ariane.spark.commitlog_source import CommitlogSource
 from ariane.spark.topic_source import RocketmqSource
 
+PUT_BY_STREAMS: Final = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
+
+_done: WeakSet[SparkSession] = WeakSet()
+
 
 def register(spark: SparkSession) -> None:
-    """Make the formats `rocketmq` and `rocketmq-commitlog` known to a session."""
-    spark.dataSource.register(RocketmqSource)
-    spark.dataSource.register(CommitlogSource)
+    """Make the formats `rocketmq` and `rocketmq-commitlog` known to a session, for any number of streams at once."""
+    if spark in _done:
+        return
+    with _names_there(getattr(spark, "sparkContext", None)):  # Spark Connect has none
+        spark.dataSource.register(RocketmqSource)
+        spark.dataSource.register(CommitlogSource)
+    _done.add(spark)
+
+
+@contextmanager
+def _names_there(context: SparkContext | None) -> Iterator[None]:
+    """What is registered meanwhile gets these names; Spark sets their values whenever it starts a worker."""
+    environment = {} if context is None else context.environment
+    missing = [name for name in PUT_BY_STREAMS if name not in environment]
+    environment.update(dict.fromkeys(missing, ""))
+    try:
+        yield
+    finally:
+        for name in missing:
+            del environment[name]

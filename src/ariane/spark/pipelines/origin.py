@@ -7,6 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from ariane.errors import ConfigError
+from ariane.spark.registration import register
 
 
 @dataclass(frozen=True)
@@ -57,4 +58,5 @@ def batch(spark: SparkSession, origin: Origin, **more: Any) -> DataFrame:
 
 def stream(spark: SparkSession, origin: Origin, **more: Any) -> DataFrame:
     """What is there, and what comes."""
+    register(spark)  # a session may run several pipelines
     return spark.readStream.format(origin.source).options(**origin.settings(), **more).load()
