@@ -35,7 +35,7 @@ class PropertyTable:
     def _separators(self) -> Ints:
         begin, end = int(self._offsets[0]), int(self._offsets[-1])
         window = self._bytes[begin:end]
-        marks = np.flatnonzero((window == _SOH) | (window == _STX))
+        marks = np.flatnonzero(window - np.uint8(_SOH) <= _STX - _SOH)  # below SOH it wraps round
         return marks + begin
 
     @cached_property

@@ -4,6 +4,7 @@ Most producers put the same properties on every message, so most batches are of 
 """
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,11 @@ class PropertyGrid:
 
     def __init__(self, offsets: Ints, separators: Ints) -> None:
         """`separators` has a row for each separator of a string, which are an SOH and an STX in turns."""
-        starts, ends = offsets[:-1], offsets[1:]
-        self._names_end = separators[0::2]
-        closed = separators[1::2]
-        self._names_at = [starts, *(closed + 1)][: len(self._names_end)]
-        self._values_end = [*closed, ends][: len(self._names_end)]
+        names_end, closed = separators[0::2], separators[1::2]
+        count = len(names_end)
+        names_at = [offsets[:-1], *(closed + 1)][:count]
+        values_end = [*closed, offsets[1:]][:count]
+        self._pairs = [Pair(*places) for places in zip(names_at, names_end, values_end, strict=True)]
 
     @classmethod
     def find(cls, offsets: Ints, separators: Ints, ends_name: Mask) -> "PropertyGrid | None":
@@ -43,16 +44,55 @@ class PropertyGrid:
 
     def values(self, name: bytes, at_any_byte: AtAnyByte) -> tuple[Ints, Ints]:
         """Where the value of this name begins in each string, and its size: 0 where there is none."""
-        at = self._names_at[0].copy()
-        sizes = np.zeros(len(at), dtype=np.int64)
-        for names_at, names_end, values_end in zip(self._names_at, self._names_end, self._values_end, strict=True):
-            found = (names_end - names_at == len(name)) & (values_end > names_end + 1)
-            for width, back, word in words(name) if found.any() else ():
-                found &= at_any_byte(width)[np.maximum(names_end - back, 0)] == word
-            if found.any():  # the last of several equal names wins
-                np.copyto(at, names_end + 1, where=found)
-                np.copyto(sizes, values_end - names_end - 1, where=found)
+        found = [(pair, pair.has(name, at_any_byte)) for pair in self._pairs if pair.may_have(name)]
+        if found and found[-1][1].all():  # the last of several equal names wins
+            return found[-1][0].values_at, found[-1][0].value_sizes
+        first = self._pairs[0].names_at
+        at, sizes = first.copy(), np.zeros(len(first), dtype=np.int64)
+        for pair, here in found:
+            np.copyto(at, pair.values_at, where=here)
+            np.copyto(sizes, pair.value_sizes, where=here)
         return at, sizes
+
+
+class Pair:
+    """The name and the value that all strings have at one place among their pairs."""
+
+    def __init__(self, names_at: Ints, names_end: Ints, values_end: Ints) -> None:
+        self.names_at = names_at
+        self._names_end = names_end
+        self._values_end = values_end
+
+    @cached_property
+    def values_at(self) -> Ints:
+        return self._names_end + 1
+
+    @cached_property
+    def value_sizes(self) -> Ints:
+        return self._values_end - self.values_at
+
+    @cached_property
+    def _name_sizes(self) -> Ints:
+        return self._names_end - self.names_at
+
+    @cached_property
+    def _one_name_size(self) -> int | None:
+        """The size of the name here in every string; None when it differs."""
+        first = int(self._name_sizes[0])
+        return first if (self._name_sizes == first).all() else None
+
+    def may_have(self, name: bytes) -> bool:
+        """Whether the name has the size for any of these."""
+        return self._one_name_size in (None, len(name))
+
+    def has(self, name: bytes, at_any_byte: AtAnyByte) -> Mask:
+        """In which strings this is the pair of this name, with a value that is not empty."""
+        found: Mask = self.value_sizes > 0
+        if self._one_name_size is None:
+            found &= self._name_sizes == len(name)
+        for width, back, word in words(name):
+            found &= at_any_byte(width)[np.maximum(self._names_end - back, 0)] == word
+        return found
 
 
 def words(name: bytes) -> Iterator[tuple[int, int, int]]:
