@@ -16,7 +16,7 @@ from ariane.protocol.codes import RequestCode
 from ariane.protocol.frame import FrameDecoder
 from ariane.spark.blocking import BlockingConnection
 from ariane.spark.pulling import QueueSlice
-from ariane.spark.schema import DEFAULT_SCHEMA
+from ariane.spark.schema import default_schema
 from ariane.spark.topic_batch import TopicReader
 from ariane.spark.topic_options import TopicOptions
 from ariane.spark.topic_reader import read_slice
@@ -39,7 +39,7 @@ accounts:
 def bodies(namesrv: str, topic: str, **options: Any) -> list[int]:
     """All bodies that a batch read gives."""
     given = {"nameserver": namesrv, "topic": topic, **{name.lower(): str(value) for name, value in options.items()}}
-    reader = TopicReader(TopicOptions.parse(given, streaming=False), DEFAULT_SCHEMA)
+    reader = TopicReader(TopicOptions.parse(given, streaming=False), default_schema(broker_known=True))
     batches = [batch for partition in reader.partitions() for batch in reader.read(partition)]
     return sorted(int(body) for batch in batches for body in batch.column("body").to_pylist())
 

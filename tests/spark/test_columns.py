@@ -136,7 +136,7 @@ def test_columns_are_made_without_pandas() -> None:
         "import sys; from ariane.spark.columns import *; from ariane.spark.scan import hop; "
         "from ariane.spark.schema import *; "
         f"view = memoryview({unit!r}); table = UnitTable(view, hop(view, 0, len(view)).starts); "
-        "rows = to_batch(Batch(table, 'broker-a'), arrow_schema(DEFAULT_SCHEMA)); "
+        "rows = to_batch(Batch(table, 'broker-a'), arrow_schema(default_schema(broker_known=True))); "
         "print(len(rows), 'pandas' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

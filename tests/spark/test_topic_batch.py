@@ -9,7 +9,7 @@ import pytest
 from ariane.client.sync import Producer
 from ariane.errors import ConfigError
 from ariane.message import Message
-from ariane.spark.schema import DEFAULT_SCHEMA
+from ariane.spark.schema import default_schema
 from ariane.spark.topic_batch import TopicReader
 from ariane.spark.topic_options import TopicOptions
 from tests.peers import unique
@@ -98,7 +98,7 @@ def test_a_worker_does_not_search_what_it_has_imported_for_garbage(spark: Any, o
     topic = ours.topic(queues=1)
     ours.send(topic, numbered(topic, 10), queue_ids=(0,))
     options = TopicOptions.parse({"nameserver": ours.namesrv, "topic": topic}, streaming=False)
-    reader = TopicReader(options, DEFAULT_SCHEMA)
+    reader = TopicReader(options, default_schema(broker_known=True))
     parts = spark.sparkContext.parallelize(reader.partitions(), 1)
     counts = parts.map(lambda part: (sum(len(rows) for rows in reader.read(part)), gc.get_freeze_count())).collect()
     assert [(rows, frozen > 10_000) for rows, frozen in counts] == [(10, True)]

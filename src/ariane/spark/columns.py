@@ -7,6 +7,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ariane.errors import StoreError
 from ariane.message import KEYS, TAGS, UNIQUE_KEY
 from ariane.protocol.ids import host_text, offset_id
 from ariane.spark.arrays import Ints, from_numpy, strings, to_numpy
@@ -113,6 +114,8 @@ def to_batch(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
 
 def _build(batch: Batch, field: pa.Field) -> pa.Array:
     built = COLUMNS[field.name][type_key(field.type)](batch)
+    if not field.nullable and built.null_count:  # Spark would read it without a look
+        raise StoreError(f"column {field.name!r} is declared NOT NULL, but a message has none")
     return built if built.type == field.type else built.cast(field.type)
 
 

@@ -8,7 +8,7 @@ from pyspark.sql.types import StructType
 from ariane.spark.commitlog_options import CommitlogOptions
 from ariane.spark.commitlog_reader import CommitlogReader
 from ariane.spark.commitlog_stream import CommitlogStream
-from ariane.spark.schema import DEFAULT_SCHEMA
+from ariane.spark.schema import default_schema
 
 
 class CommitlogSource(DataSource):
@@ -23,7 +23,7 @@ class CommitlogSource(DataSource):
         return "rocketmq-commitlog"
 
     def schema(self) -> StructType:
-        return DEFAULT_SCHEMA
+        return default_schema(broker_known=self.parsed.broker_name is not None)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return CommitlogReader(self.parsed, schema)

@@ -38,7 +38,16 @@ _DEFAULT: Final[dict[str, DataType]] = {
     "flag": IntegerType(),
 }
 
-DEFAULT_SCHEMA: Final = StructType([StructField(name, kind, True) for name, kind in _DEFAULT.items()])
+_MAY_MISS: Final = frozenset(("keys", "tags", "body"))  # a body that does not open, with failOnDataLoss=false
+
+
+def default_schema(*, broker_known: bool) -> StructType:
+    """All columns. Those that every message has are not nullable, which saves Spark a look at each value.
+
+    A store folder does not tell of which broker it is.
+    """
+    may_miss = _MAY_MISS if broker_known else _MAY_MISS | {"brokerName"}
+    return StructType([StructField(name, kind, name in may_miss) for name, kind in _DEFAULT.items()])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

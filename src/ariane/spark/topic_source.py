@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from ariane.errors import ConfigError
 from ariane.spark.access import ACCESS_OPTIONS
 from ariane.spark.options import Given
-from ariane.spark.schema import DEFAULT_SCHEMA
+from ariane.spark.schema import default_schema
 from ariane.spark.sink_options import SINK_OPTIONS, SinkOptions
 from ariane.spark.topic_options import SOURCE_OPTIONS, TopicOptions
 
@@ -31,7 +31,7 @@ class RocketmqSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        return DEFAULT_SCHEMA
+        return default_schema(broker_known=True)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from ariane.spark.topic_batch import TopicReader
