@@ -54,10 +54,17 @@ def _host_bytes(host: bytes | int) -> bytes:
 
 
 def _hosts(hosts: pa.Array) -> pa.Array:
-    """A store sees few hosts: each is put into words once."""
+    """A store sees few hosts, and a batch often one: each is put into words once."""
+    if len(hosts) and pa.types.is_uint64(hosts.type):
+        numbers = to_numpy(hosts)
+        if (numbers == numbers[0]).all():
+            return pa.repeat(_in_words(hosts[:1])[0], len(hosts))
     encoded = hosts.dictionary_encode()
-    words = strings([host_text(_host_bytes(host)) for host in encoded.dictionary.to_pylist()])
-    return pa.repeat(words[0], len(hosts)) if len(words) == 1 else words.take(encoded.indices)
+    return _in_words(encoded.dictionary).take(encoded.indices)
+
+
+def _in_words(hosts: pa.Array) -> pa.StringArray:
+    return strings([host_text(_host_bytes(host)) for host in hosts.to_pylist()])
 
 
 def _message_ids(batch: Batch) -> pa.Array:

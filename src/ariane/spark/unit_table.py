@@ -1,7 +1,8 @@
 """Many message units as a table: each field of all units at once, read from the bytes when it is asked for.
 
-The layout is that of `ariane.protocol.units`. A field is gathered by indexing an array view that has an element at
-every byte, so no unit is copied as a whole and no Python code runs per message.
+The layout is that of `ariane.protocol.units`. What lies at the same place in all units is taken from a copy of their
+beginnings; anything else is gathered by indexing an array view that has an element at every byte. No Python code runs
+per message.
 """
 
 from collections.abc import Callable
@@ -23,11 +24,21 @@ from ariane.protocol.units import (
 from ariane.spark.arrays import Ints, Mask, from_numpy, pieces
 from ariane.spark.scan import Positions
 
-_CRC_AT: Final = 8
-_QUEUE_ID_AT: Final = 12
-_FLAG_AT: Final = 16
-_SYS_FLAG_AT: Final = 36
-_BORN_TIME_AT: Final = 40
+_HEAD: Final = np.dtype(
+    {
+        "names": [
+            "size", "magic", "crc", "queue_id", "flag", "queue_offset", "physical_offset", "sys_flag", "born_time",
+            "born_host", "store_time", "store_host", "reconsume_times", "prepared_offset", "body_size",
+        ],
+        "formats": [
+            ">i4", ">u4", ">u4", ">i4", ">i4", ">i8", ">i8", ">i4", ">i8", ">u8", ">i8", ">u8", ">i4", ">i8", ">i4",
+        ],
+        "offsets": [0, 4, 8, 12, 16, QUEUE_OFFSET_AT, PHYSICAL_OFFSET_AT, 36, 40, 48, 56, 64, 72, 76, 84],
+        "itemsize": 88,
+    }
+)  # fmt: skip
+"""What a unit begins with when both of its hosts are of IPv4; up to the hosts, what every unit begins with."""
+
 _BORN_HOST_AT: Final = 48
 _END_FIELDS: Final = 16  # reconsume times, prepared offset, length of the body
 
@@ -54,72 +65,90 @@ class UnitTable:
         return anywhere[at].astype(np.dtype(dtype).newbyteorder("="))
 
     @cached_property
+    def _heads(self) -> npt.NDArray[np.void] | None:
+        """The beginnings of all units side by side, which makes each field cheap; None if they go over the end."""
+        room = len(self.buffer) - _HEAD.itemsize
+        if not len(self) or int(self.starts.max()) > room:
+            return None
+        anywhere: npt.NDArray[np.void] = np.ndarray((room + 1,), f"V{_HEAD.itemsize}", self.buffer, 0, (1,))
+        return anywhere[self.starts].view(_HEAD)
+
+    def _head(self, name: str) -> npt.NDArray[Any]:
+        """A field that lies at the same place in all of these units."""
+        kind, at = _HEAD.fields[name][:2]  # type: ignore[index]
+        if self._heads is None:
+            return self._gather(kind.str, self.starts + at)
+        return self._heads[name].astype(kind.newbyteorder("="))
+
+    @cached_property
     def sizes(self) -> npt.NDArray[np.int32]:
-        return self._gather(">i4", self.starts)
+        return self._head("size")
 
     @cached_property
     def magics(self) -> npt.NDArray[np.uint32]:
-        return self._gather(">u4", self.starts + 4)
+        return self._head("magic")
 
     @cached_property
     def crcs(self) -> npt.NDArray[np.uint32]:
-        return self._gather(">u4", self.starts + _CRC_AT)
+        return self._head("crc")
 
     @cached_property
     def queue_ids(self) -> npt.NDArray[np.int32]:
-        return self._gather(">i4", self.starts + _QUEUE_ID_AT)
+        return self._head("queue_id")
 
     @cached_property
     def flags(self) -> npt.NDArray[np.int32]:
-        return self._gather(">i4", self.starts + _FLAG_AT)
+        return self._head("flag")
 
     @cached_property
     def queue_offsets(self) -> Ints:
-        return self._gather(">i8", self.starts + QUEUE_OFFSET_AT)
+        return self._head("queue_offset")
 
     @cached_property
     def physical_offsets(self) -> Ints:
-        return self._gather(">i8", self.starts + PHYSICAL_OFFSET_AT)
+        return self._head("physical_offset")
 
     @cached_property
     def sys_flags(self) -> npt.NDArray[np.int32]:
-        return self._gather(">i4", self.starts + _SYS_FLAG_AT)
+        return self._head("sys_flag")
 
     @cached_property
     def born_times(self) -> Ints:
-        return self._gather(">i8", self.starts + _BORN_TIME_AT)
+        return self._head("born_time")
 
     @cached_property
-    def _born_host_sizes(self) -> Ints:
-        return np.where(self.sys_flags & BORN_HOST_V6, 20, 8).astype(np.int64)
+    def _short(self) -> bool:
+        """Whether all hosts are of IPv4, so that what lies behind them is at the same place in all units."""
+        return not (self.sys_flags & (BORN_HOST_V6 | STORE_HOST_V6)).any()
 
-    @cached_property
-    def _store_host_sizes(self) -> Ints:
-        return np.where(self.sys_flags & STORE_HOST_V6, 20, 8).astype(np.int64)
+    def _host_sizes(self, long: int) -> Ints:
+        return np.where(self.sys_flags & long, 20, 8).astype(np.int64)
 
     @cached_property
     def _store_time_at(self) -> Ints:
-        return self.starts + _BORN_HOST_AT + self._born_host_sizes
+        return self.starts + _BORN_HOST_AT + self._host_sizes(BORN_HOST_V6)
 
     @cached_property
     def store_times(self) -> Ints:
-        return self._gather(">i8", self._store_time_at)
+        return self._head("store_time") if self._short else self._gather(">i8", self._store_time_at)
 
     @cached_property
     def _end_at(self) -> Ints:
-        return self._store_time_at + 8 + self._store_host_sizes
+        if self._short:
+            return self.starts + (_HEAD.itemsize - _END_FIELDS)
+        return self._store_time_at + 8 + self._host_sizes(STORE_HOST_V6)
 
     @cached_property
     def reconsume_times(self) -> npt.NDArray[np.int32]:
-        return self._gather(">i4", self._end_at)
+        return self._head("reconsume_times") if self._short else self._gather(">i4", self._end_at)
 
     @cached_property
     def prepared_offsets(self) -> Ints:
-        return self._gather(">i8", self._end_at + 4)
+        return self._head("prepared_offset") if self._short else self._gather(">i8", self._end_at + 4)
 
     @cached_property
     def body_sizes(self) -> npt.NDArray[np.int32]:
-        return self._gather(">i4", self._end_at + 12)
+        return self._head("body_size") if self._short else self._gather(">i4", self._end_at + 12)
 
     @cached_property
     def _body_at(self) -> Ints:
@@ -142,14 +171,16 @@ class UnitTable:
         return self._gather(">i2", self._properties_at - 2)
 
     def born_hosts(self) -> pa.Array:
-        return self._hosts(self.starts + _BORN_HOST_AT, self._born_host_sizes)
+        """Hosts as bytes, or when all are of IPv4 as numbers, which are quicker to compare."""
+        if self._short:
+            return from_numpy(self._head("born_host"))
+        return self.slices(self.starts + _BORN_HOST_AT, self._host_sizes(BORN_HOST_V6))
 
     def store_hosts(self) -> pa.Array:
-        return self._hosts(self._store_time_at + 8, self._store_host_sizes)
-
-    def _hosts(self, at: Ints, sizes: Ints) -> pa.Array:
-        """Hosts as bytes, or when all are of IPv4 as numbers, which are quicker to compare."""
-        return self.slices(at, sizes) if (sizes != 8).any() else from_numpy(self._gather(">u8", at))
+        """The same of the brokers that stored the messages."""
+        if self._short:
+            return from_numpy(self._head("store_host"))
+        return self.slices(self._store_time_at + 8, self._host_sizes(STORE_HOST_V6))
 
     @cached_property
     def topics(self) -> pa.BinaryArray:
