@@ -1,8 +1,8 @@
-"""Reading what is guarded, encrypted, or only left on a slave. The reader is used as Spark uses it, without Spark."""
+"""Reading what is guarded, encrypted, or only left on a slave. Most use the reader as Spark does, without Spark."""
 
 import socket
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -94,19 +94,52 @@ def _said(server: socket.socket, connection: BlockingConnection) -> dict[str, st
     return command.fields
 
 
-def test_a_slave_is_read_when_the_master_is_gone(
-    apache_namesrv: Callable[..., ApacheNamesrv], apache_broker: Callable[..., ApacheBroker], tmp_path: Path
-) -> None:
+@dataclass(frozen=True)
+class Pair:
+    """Apache's broker with a slave, and a topic of which both have everything."""
+
+    namesrv: str
+    master: ApacheBroker
+    topic: str
+    count: int
+
+
+@pytest.fixture
+def pair(apache_namesrv: Callable[..., ApacheNamesrv], apache_broker: Callable[..., ApacheBroker]) -> Pair:
     namesrv = apache_namesrv().address
-    pair = {"brokerName": unique("pair"), "brokerClusterName": "Pair"}
-    master = apache_broker(namesrv, config=pair | {"brokerRole": "ASYNC_MASTER", "haListenPort": free_port()})
-    apache_broker(namesrv, config=pair | {"brokerRole": "SLAVE", "brokerId": 1, "haListenPort": free_port()})
+    both = {"brokerName": unique("pair"), "brokerClusterName": "Pair"}
+    master = apache_broker(namesrv, config=both | {"brokerRole": "ASYNC_MASTER", "haListenPort": free_port()})
+    apache_broker(namesrv, config=both | {"brokerRole": "SLAVE", "brokerId": 1, "haListenPort": free_port()})
     target, topic = Target(namesrv, "apache"), unique("topic")
     target.topic(queues=1, name=topic)
     target.send(topic, numbered(topic, 500), queue_ids=(0,))
     await_that("the slave's copy", lambda: _both_have(namesrv, topic, 500))
-    master.kill()
-    assert bodies(namesrv, topic) == list(range(500))
+    return Pair(namesrv, master, topic, 500)
+
+
+def test_a_slave_is_read_when_the_master_is_gone(pair: Pair) -> None:
+    pair.master.kill()
+    assert bodies(pair.namesrv, pair.topic) == list(range(pair.count))
+
+
+def test_a_stream_goes_on_at_the_slave_when_the_master_dies_under_it(spark: Any, pair: Pair, tmp_path: Path) -> None:
+    batches: list[list[int]] = []
+
+    def take(rows: Any, _: int) -> None:
+        batches.append([int(row.body) for row in rows.collect()])
+        if len(batches) == 2:
+            pair.master.kill()
+
+    reader = spark.readStream.format("rocketmq").schema("body string").option("nameServer", pair.namesrv)
+    reader = reader.option("topic", pair.topic).option("startingOffsets", "earliest").option("group", unique("group"))
+    writer = reader.option("maxOffsetsPerTrigger", 100).load().writeStream.foreachBatch(take)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        await_that("all messages", lambda: query.exception() or sum(map(len, batches)) >= pair.count)
+    finally:
+        query.stop()
+    assert query.exception() is None
+    assert batches == [list(range(at, at + 100)) for at in range(0, pair.count, 100)]
 
 
 def _both_have(namesrv: str, topic: str, count: int) -> bool:
