@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ariane.errors import ProtocolError
+from ariane.errors import ProtocolError, StoreError
 from ariane.protocol.ids import host_text, offset_id, pack_host
 from ariane.protocol.properties import decode_properties
 from ariane.protocol.units import (
@@ -25,6 +25,7 @@ from ariane.protocol.units import (
 from ariane.spark.columns import COLUMNS, TIMESTAMP, Batch, to_batch
 from ariane.spark.property_columns import MAP_TYPE, PropertyTable
 from ariane.spark.scan import End, find_sync, hop
+from ariane.spark.schema import default_schema
 from ariane.spark.unit_table import UnitTable
 
 ALL = pa.schema([(name, next(iter(kinds))) for name, kinds in COLUMNS.items()]).set(9, pa.field("properties", MAP_TYPE))
@@ -219,3 +220,17 @@ def test_long_runs_of_equal_units_are_found_by_stride_and_end_where_they_end() -
     found = hop(memoryview(log), 0, len(log))
     assert found.starts.tolist() == [unit.physical_offset for unit in messages[:5001]]
     assert len(hop(memoryview(log), 0, 100 * 97).starts) == 100
+
+
+def test_a_column_declared_not_null_that_a_message_lacks_is_an_error() -> None:
+    table = table_of(laid_out([Unit(b"orders", b"x", b"TAGS\x01t", born_host=HOST, store_host=HOST)]))
+    schema = pa.schema([pa.field(name, pa.string(), nullable=False) for name in ("tags", "keys")])
+    assert to_batch(Batch(table), schema.remove(1)).to_pylist() == [{"tags": "t"}]
+    with pytest.raises(StoreError, match="'keys' is declared NOT NULL"):
+        to_batch(Batch(table), schema)
+
+
+def test_only_what_a_message_may_lack_is_nullable_by_default() -> None:
+    assert {field.name for field in default_schema(broker_known=True) if field.nullable} == {"keys", "tags", "body"}
+    of_a_store = {field.name for field in default_schema(broker_known=False) if field.nullable}
+    assert of_a_store == {"keys", "tags", "body", "brokerName"}
