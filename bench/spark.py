@@ -46,6 +46,10 @@ PULLS = "".join(  # a broker that serves batch readers gives them more than 32 m
     for what, limit in (("Count", 8192), ("Bytes", 2 << 20))
     for where in ("Memory", "Disk")
 )
+FAST = {  # what docs/spark.md advises; all cases run with it
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.driver.extraJavaOptions": "-Darrow.enable_unsafe_memory_access=true",
+}
 WARM = 2  # the JVM compiles what it runs often
 FLOOR_BATCHES = 100
 TOPIC = "topic"
@@ -267,11 +271,13 @@ def run_kafka(bench: Bench, folder: Path) -> None:
         kafka.stop()
 
 
-def session(folder: Path, kafka: bool) -> SparkSession:
+def session(folder: Path, kafka: bool, settings: dict[str, str] = FAST) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder: Any = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
     builder = builder.config("spark.sql.shuffle.partitions", 2).config("spark.driver.memory", "3g")
     manager = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     builder = builder.config("spark.sql.streaming.checkpointFileManagerClass", manager)
@@ -305,6 +311,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batches", type=int, default=1000, help="micro-batches of the overhead and memory case")
     parser.add_argument("--batch-seconds", type=float, default=200, help="no longer than this for them")
     parser.add_argument("--memory", action="store_true", help="only the micro-batches")
+    parser.add_argument("--plain", action="store_true", help="without the settings that docs/spark.md advises")
     parser.add_argument("--no-kafka", action="store_true", help="leave Spark's Kafka source out")
     parser.add_argument("--results", type=Path, default=RESULTS)
     return parser.parse_args()
@@ -315,7 +322,9 @@ def measure(options: argparse.Namespace, folder: Path) -> tuple[Bench, dict[str,
     broker = Ariane(folder / "broker", "ASYNC_FLUSH", more=PULLS)
     try:
         fill(broker.namesrv, options.messages)
-        bench = Bench(session(folder, kafka), options.messages, options.rounds, broker.pid)
+        bench = Bench(
+            session(folder, kafka, {} if options.plain else FAST), options.messages, options.rounds, broker.pid
+        )
         if not options.memory:
             run_store(bench, folder / "broker" / "store", folder)
             run_topic(bench, broker.namesrv, folder)
