@@ -24,21 +24,33 @@ from ariane.protocol.units import (
 from ariane.spark.arrays import Ints, Mask, from_numpy, pieces
 from ariane.spark.scan import Positions
 
+_FIELDS: Final = {
+    "size": (">i4", 0),
+    "magic": (">u4", 4),
+    "crc": (">u4", 8),
+    "queue_id": (">i4", 12),
+    "flag": (">i4", 16),
+    "queue_offset": (">i8", QUEUE_OFFSET_AT),
+    "physical_offset": (">i8", PHYSICAL_OFFSET_AT),
+    "sys_flag": (">i4", 36),
+    "born_time": (">i8", 40),
+    "born_host": (">u8", 48),
+    "store_time": (">i8", 56),
+    "store_host": (">u8", 64),
+    "reconsume_times": (">i4", 72),
+    "prepared_offset": (">i8", 76),
+    "body_size": (">i4", 84),
+}
+"""Type and place of what a unit begins with when its hosts are of IPv4. Up to the hosts every unit begins so."""
+
 _HEAD: Final = np.dtype(
     {
-        "names": [
-            "size", "magic", "crc", "queue_id", "flag", "queue_offset", "physical_offset", "sys_flag", "born_time",
-            "born_host", "store_time", "store_host", "reconsume_times", "prepared_offset", "body_size",
-        ],
-        "formats": [
-            ">i4", ">u4", ">u4", ">i4", ">i4", ">i8", ">i8", ">i4", ">i8", ">u8", ">i8", ">u8", ">i4", ">i8", ">i4",
-        ],
-        "offsets": [0, 4, 8, 12, 16, QUEUE_OFFSET_AT, PHYSICAL_OFFSET_AT, 36, 40, 48, 56, 64, 72, 76, 84],
+        "names": list(_FIELDS),
+        "formats": [kind for kind, _ in _FIELDS.values()],
+        "offsets": [at for _, at in _FIELDS.values()],
         "itemsize": 88,
     }
-)  # fmt: skip
-"""What a unit begins with when both of its hosts are of IPv4; up to the hosts, what every unit begins with."""
-
+)
 _BORN_HOST_AT: Final = 48
 _END_FIELDS: Final = 16  # reconsume times, prepared offset, length of the body
 
@@ -75,10 +87,10 @@ class UnitTable:
 
     def _head(self, name: str) -> npt.NDArray[Any]:
         """A field that lies at the same place in all of these units."""
-        kind, at = _HEAD.fields[name][:2]  # type: ignore[index]
+        kind, at = _FIELDS[name]
         if self._heads is None:
-            return self._gather(kind.str, self.starts + at)
-        return self._heads[name].astype(kind.newbyteorder("="))
+            return self._gather(kind, self.starts + at)
+        return self._heads[name].astype(np.dtype(kind).newbyteorder("="))
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.int32]:
