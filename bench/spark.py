@@ -7,6 +7,7 @@ a micro-batch costs, and the driver's memory over a thousand of them. The promis
 import argparse
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -86,15 +87,18 @@ class Books:
 class Bench:
     """Runs cases and keeps their rows."""
 
-    def __init__(self, spark: SparkSession, count: int, rounds: int, broker: int) -> None:
+    def __init__(self, spark: SparkSession, options: argparse.Namespace, broker: int) -> None:
         self.spark = spark
-        self.count = count
-        self._rounds = rounds
+        self.count: int = options.messages
+        self._rounds: int = options.rounds
+        self._only = re.compile(options.only)
         self.brokers = [broker]
         self.results: list[Row] = []
 
     def case(self, name: str, work: Callable[[], None], rows: int | None = None) -> None:
-        """Measure the best of a few rounds, after some to warm up."""
+        """Measure the best of a few rounds, after some to warm up; nothing of a case that is not wanted."""
+        if not self._only.search(name):
+            return
         rows = rows or self.count
         end = time.monotonic() + PATIENCE
         for again in range(WARM):
@@ -219,6 +223,8 @@ def run_store(bench: Bench, store: Path, folder: Path) -> None:
     bench.case("commitlog, 17 columns, to Parquet", parquet(read(), folder / "log"))
     bench.spark.dataSource.register(TupleSource)
     bench.case("tuples, 4 columns, to noop", noop(bench.spark.read.format("tuples").load(str(store / "commitlog"))))
+    if not (folder / "log").exists():
+        parquet(read(), folder / "log")()
     table = bench.spark.read.parquet(str(folder / "log"))
     bench.case(NOOP_BOUND, noop(table))
     bench.case(PARQUET_BOUND, parquet(table, folder / "copy"))
@@ -311,6 +317,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batches", type=int, default=1000, help="micro-batches of the overhead and memory case")
     parser.add_argument("--batch-seconds", type=float, default=200, help="no longer than this for them")
     parser.add_argument("--memory", action="store_true", help="only the micro-batches")
+    parser.add_argument("--only", default="", help="cases whose name has this pattern, and no micro-batches")
     parser.add_argument("--plain", action="store_true", help="without the settings that docs/spark.md advises")
     parser.add_argument("--no-kafka", action="store_true", help="leave Spark's Kafka source out")
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -322,15 +329,14 @@ def measure(options: argparse.Namespace, folder: Path) -> tuple[Bench, dict[str,
     broker = Ariane(folder / "broker", "ASYNC_FLUSH", more=PULLS)
     try:
         fill(broker.namesrv, options.messages)
-        bench = Bench(
-            session(folder, kafka, {} if options.plain else FAST), options.messages, options.rounds, broker.pid
-        )
+        spark = session(folder, kafka, {} if options.plain else FAST)
+        bench = Bench(spark, options, broker.pid)
         if not options.memory:
             run_store(bench, folder / "broker" / "store", folder)
             run_topic(bench, broker.namesrv, folder)
         if kafka:
             run_kafka(bench, folder)
-        batches = micro_batches(bench, broker.namesrv, folder, options)
+        batches = {} if options.only else micro_batches(bench, broker.namesrv, folder, options)
         bench.spark.stop()
     finally:
         broker.stop()
