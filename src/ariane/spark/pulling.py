@@ -24,7 +24,7 @@ from ariane.spark.topic_options import TopicOptions
 
 SUBSCRIPTION: Final = 0x4  # a bit of a pull's sys flag: the request itself says what to filter by
 WINDOW: Final = 4
-_GROW_AFTER: Final = 16
+_GROW_AFTER: Final = 16  # full answers, before more is asked for at once; twice as many each time that was too much
 _PAUSE: Final = 0.05
 
 
@@ -61,6 +61,7 @@ class SlicePuller:
         self._ahead = self.part.start  # everything before was asked for
         self._size = self.options.pull_batch
         self._full = 0
+        self._patience = _GROW_AFTER
         self._spans: deque[_Span] = deque()
         self._addresses = list(self.part.addresses)
         self._progress = self.clock.monotonic()
@@ -170,10 +171,11 @@ class SlicePuller:
     def _learn(self, span: _Span, reached: int) -> None:
         given = reached - span.at
         if 0 < given < min(span.stop - span.at, self._size):
-            self._size, self._full = max(given, 1), 0
+            self._size, self._full = given - given // 64, 0  # a limit of bytes is not the same number each time
+            self._patience *= 2  # what is asked for again is another request, and a copy
         elif given > 0:
             self._full += 1
-        if self._full >= _GROW_AFTER:
+        if self._full >= self._patience:
             self._size, self._full = min(self._size * 2, self.options.pull_batch), 0
         self._sizes_known = self._sizes_known or given > 0
 
