@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import pytest
 
 from ariane.client.sync import Admin, Producer, PullClient
+from ariane.env import SystemClock
 from ariane.errors import RouteMissing
 from ariane.message import Message, MessageQueue, ReceivedMessage
 from tests.cluster import running_cluster
@@ -32,6 +33,11 @@ def await_that(what: str, holds: Callable[[], T]) -> T:
             pytest.fail(f"{what}: not in {DEADLINE:g} s")
         threading.Event().wait(0.05)
     return answer
+
+
+def now_ms() -> int:
+    """The time by which brokers store messages."""
+    return SystemClock().now_ms()
 
 
 @dataclass(frozen=True)

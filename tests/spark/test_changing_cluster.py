@@ -12,7 +12,7 @@ from ariane.errors import BrokerRefused
 from ariane.message import Message
 from tests.cluster import Cluster, running_cluster
 from tests.peers import unique
-from tests.spark.clusters import Target, await_that, numbered
+from tests.spark.clusters import Target, await_that, now_ms, numbered
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 @contextmanager
 def into_memory(spark: Any, name_server: str, **options: Any) -> Iterator[Any]:
-    """A stream of bodies; gives what the number of rows so far."""
+    """A stream of bodies; gives a function that collects the rows so far."""
     name = unique("memory")
     reader = spark.readStream.format("rocketmq").schema("topic string, brokerName string, body string")
     rows = reader.option("nameServer", name_server).options(routeRefreshMs=100, **options).load()
@@ -86,7 +86,7 @@ def test_a_stream_begins_at_a_time_and_keeps_its_progress_to_itself_if_told_so(s
     topic, group = ours.topic(queues=1), unique("group")
     ours.send(topic, numbered(topic, 10), (0,))
     after = max(message.store_time for message in ours.received(topic)) + 1
-    await_that("the clock to go on", lambda: _now_ms() > after)
+    await_that("the clock to go on", lambda: now_ms() > after)
     ours.send(topic, [Message(topic, b"%d" % i) for i in range(10, 20)], (0,))
     options = {"topic": topic, "startingTimestamp": after, "group": group, "commitOffsets": "false"}
     with into_memory(spark, ours.namesrv, **options) as rows:
@@ -102,9 +102,3 @@ def _committed(admin: Admin, group: str, queue: Any) -> int | None:
         return admin.committed(group, queue) or None
     except BrokerRefused:
         return None
-
-
-def _now_ms() -> int:
-    from ariane.env import SystemClock
-
-    return SystemClock().now_ms()

@@ -15,7 +15,7 @@ from ariane.cli.pipeline_display import SparkTasks
 from ariane.message import Message
 from ariane.spark.pipelines.replay import REPLAY_OF, Replay, run_replay
 from tests.peers import unique
-from tests.spark.clusters import Target, await_that, numbered
+from tests.spark.clusters import Target, await_that, now_ms, numbered
 from tests.spark.conftest import RecordedStore
 from tests.spark.test_pipelines import run
 
@@ -59,6 +59,7 @@ def test_tasks_of_running_stages_are_counted(spark: Any, tmp_path: Path) -> None
     progress = Progress()
     progress.add_task("some work")
     (task,) = progress.tasks
+    await_that("the end of what other tests left", lambda: column.render(task).plain == "")
     job = threading.Thread(target=lambda: spark.sparkContext.parallelize(range(3), 3).foreach(_await_file(str(gate))))
     job.start()
     try:
@@ -115,14 +116,8 @@ def test_an_analysis_counts_on_from_its_checkpoint(spark: Any, ours: Target, tmp
         ours.send(topic, [Message(topic, b"x")] * part, queue_ids=(0,))
         counted.append(run(*arguments, "--parquet", table).output.split()[0])
         born = max(message.born_time for message in ours.received(topic))
-        await_that("the next second", lambda born=born: _now_ms() // 1000 > born // 1000)
+        await_that("the next second", lambda born=born: now_ms() // 1000 > born // 1000)
     assert counted == ["30", "20", "10"]
     windows = spark.read.parquet(str(table)).collect()
     assert sum(row.messages for row in windows) == 50  # the last window is not over yet
     assert len({row["from"] for row in windows}) == len(windows)
-
-
-def _now_ms() -> int:
-    from ariane.env import SystemClock
-
-    return SystemClock().now_ms()
