@@ -25,22 +25,12 @@ _UNIT: Final = 1  # bits of a topic's sys flag
 _UNIT_SUB: Final = 2
 
 
-class Lane:
-    """One queue of a target: where its messages go, and where they are counted."""
-
-    __slots__ = ("cell", "queue")
-
-    def __init__(self, queue: ConsumeQueue, cell: PutCell) -> None:
-        self.queue = queue
-        self.cell = cell
-
-
 class SendTarget:
     """A topic that may be sent to."""
 
     __slots__ = (
         "_broker",
-        "_lanes",
+        "_cells",
         "config",
         "is_new",
         "name",
@@ -58,21 +48,27 @@ class SendTarget:
         self.write_queues = config.write_queue_nums
         self.queue_limit = max(config.write_queue_nums, config.read_queue_nums)
         self._broker = broker
-        self._lanes: list[Lane | None] = [None] * self.queue_limit
+        self._cells: tuple[PutCell | None, ...] = (None,) * self.queue_limit
         self.sys_flag = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
         self.retry_group = ""
         if config.topic_name.startswith(RETRY_PREFIX):
             self.retry_group = config.topic_name[len(RETRY_PREFIX) :]
 
-    def lane(self, queue_id: int) -> Lane:
-        """The way to a queue."""
-        lane = self._lanes[queue_id]
-        if lane is None or lane.queue.dropped:
-            queue = self._broker.store.table.find(self.name, queue_id)
+    def queue(self, cell: PutCell, queue_id: int) -> ConsumeQueue:
+        """The queue whose messages are counted in `cell`."""
+        queue = cell.queue
+        if queue is None or queue.dropped:
+            queue = cell.queue = self._broker.store.table.find(self.name, queue_id)
             assert queue is not None  # its name was checked
+        return queue
+
+    def cell(self, queue_id: int) -> PutCell:
+        """Where the messages of a queue are counted."""
+        cell = self._cells[queue_id]
+        if cell is None:
             cell = self._broker.stats.put_cell(self.config.topic_name, queue_id)
-            lane = self._lanes[queue_id] = Lane(queue, cell)
-        return lane
+            self._cells = (*self._cells[:queue_id], cell, *self._cells[queue_id + 1 :])
+        return cell
 
 
 class SendTargets:

@@ -9,6 +9,7 @@ from typing import Final
 from ariane.broker.stats.counter import DAY, HOUR, MINUTE, Counter, Samples
 from ariane.broker.stats.names import GROUP_PART, TOPIC_PART, StatsName, has_part
 from ariane.protocol.bodies.stats import BrokerStatsData
+from ariane.store.consumequeue import ConsumeQueue
 
 DETAILED: Final = frozenset(
     {StatsName.QUEUE_PUT_NUMS, StatsName.QUEUE_PUT_SIZE, StatsName.QUEUE_GET_NUMS, StatsName.QUEUE_GET_SIZE}
@@ -25,14 +26,18 @@ class StatsSnapshot:
 
 
 class PutCell:
-    """What was stored in one queue since the counters were last filled."""
+    """What was stored in one queue since the counters were last filled.
 
-    __slots__ = ("count", "size", "times")
+    `queue` is that queue, for who sends to it: with ten thousand topics each object less to look at shows.
+    """
+
+    __slots__ = ("count", "queue", "size", "times")
 
     def __init__(self) -> None:
         self.count = 0
         self.times = 0
         self.size = 0
+        self.queue: ConsumeQueue | None = None
 
     def add(self, count: int, size: int) -> None:
         """Messages were stored by one request."""
