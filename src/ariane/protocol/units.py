@@ -10,9 +10,9 @@ A host is the raw address (4 bytes, or 16 under the V6 sys flags) and an i32 por
 from struct import Struct
 from struct import error as StructError
 from typing import Final
-from zlib import crc32
 
 from ariane.errors import ProtocolError
+from ariane.protocol.checksum import crc32
 
 MAGIC: Final = 0xDAA320A7
 BLANK_MAGIC: Final = 0xCBD43194

@@ -1,11 +1,11 @@
 """A batch on its way into the log: from the bytes of the request to those of the units, message by message."""
 
 from typing import Final
-from zlib import crc32
 
 from librt.strings import BytesWriter, read_i32_be
 
 from ariane.protocol.batch import check_batch
+from ariane.protocol.checksum import crc32
 from ariane.protocol.native import i64
 from ariane.protocol.units import Unit, host_flags
 from ariane.store.consumequeue import ConsumeQueue
