@@ -6,7 +6,6 @@ Every round runs each client once, one after the other, so that neighbours see t
 import argparse
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -14,60 +13,17 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
 
 from bench.brokers import Ariane
-from bench.load import Load
+from bench.load import Load, java_load, python_load
 from bench.process import cpu_seconds
 from tests.interop.other_clients.cpp_client import cpp_driver
 from tests.interop.other_clients.missing import PeerMissing
 from tests.peers.build import PeersMissing, build
 
-LOAD = Path(__file__).parent / "client_load.py"
 RESULTS = Path(__file__).parent / "results"
 SYNC_1, SYNC_16 = "sync send, 1 thread", "sync send, 16 threads"
 ASYNC, PUSH = "async send, 1,000 in flight", "push-consume"
-
-
-class Client(Protocol):
-    """A process that runs cases."""
-
-    @property
-    def pid(self) -> int: ...
-
-    def run(self, case: str, **arguments: object) -> dict[str, Any]: ...
-
-    def stop(self) -> None: ...
-
-
-class PythonLoad:
-    """`client_load.py` in an interpreter of its own."""
-
-    def __init__(self, python: str, kind: str, home: Path) -> None:
-        home.mkdir(parents=True)
-        command = [python, str(LOAD), kind]
-        world = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=world
-        )
-        self.pid = self._process.pid
-
-    def run(self, case: str, **arguments: object) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(" ".join([case, *(f"{name}={value}" for name, value in arguments.items())]) + "\n")
-        self._process.stdin.flush()
-        for line in self._process.stdout:
-            if line.startswith("{"):
-                result: dict[str, Any] = json.loads(line)
-                if "error" in result:
-                    raise RuntimeError(f"{case}: {result['error']}")
-                return result
-        raise RuntimeError(f"the load process ended during {case}")
-
-    def stop(self) -> None:
-        self._process.kill()
-        self._process.wait()
 
 
 @dataclass(frozen=True)
@@ -102,7 +58,7 @@ class Figure:
     cpu: float
 
 
-def measure(client: Client, row: Row, arguments: dict[str, object], namesrv: str) -> Figure:
+def measure(client: Load, row: Row, arguments: dict[str, object], namesrv: str) -> Figure:
     topic = "backlog" if row.case == "push" else "bench"
     before = cpu_seconds(client.pid)
     result = client.run(row.case, namesrv=namesrv, topic=topic, **arguments)
@@ -111,15 +67,15 @@ def measure(client: Client, row: Row, arguments: dict[str, object], namesrv: str
 
 
 @contextmanager
-def clients(home: Path) -> Iterator[dict[str, Client]]:
+def clients(home: Path) -> Iterator[dict[str, Load]]:
     """The clients that can be had here."""
-    found: dict[str, Client] = {"ariane": PythonLoad(sys.executable, "ours", home / "ours")}
+    found: dict[str, Load] = {"ariane": python_load(sys.executable, "ours", home / "ours")}
     try:
-        found["C++ wrapper"] = PythonLoad(cpp_driver()[0], "wrapper", home / "cpp")
+        found["C++ wrapper"] = python_load(cpp_driver()[0], "wrapper", home / "cpp")
     except PeerMissing as missing:
         print(f"without the C++ wrapper: {missing}")
     try:
-        found["Java"] = Load(build(), home / "java")
+        found["Java"] = java_load(build(), home / "java")
     except PeersMissing as missing:
         print(f"without Java: {missing}")
     try:
@@ -148,7 +104,7 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run(found: dict[str, Client], namesrv: str, millis: int, backlog: int, rounds: int) -> "Table":
+def run(found: dict[str, Load], namesrv: str, millis: int, backlog: int, rounds: int) -> "Table":
     fill(namesrv, backlog)
     table: Table = {}
     for number in range(rounds + 1):  # the first one warms up

@@ -42,17 +42,13 @@ def timed(seconds: float, threads: int, send: Callable[[], object]) -> Result:
 class Ours:
     """Ariane's client."""
 
-    def __init__(self) -> None:
-        self._producers: dict[str, Any] = {}
-
     def sync(self, namesrv: str, topic: str, threads: int, size: int, millis: int) -> Result:
         import ariane
 
-        if namesrv not in self._producers:
-            self._producers[namesrv] = ariane.Producer("bench", name_servers=namesrv).start()
-        producer, body = self._producers[namesrv], b"x" * size
-        producer.send(ariane.Message(topic, body))
-        return timed(millis / 1000, threads, lambda: producer.send(ariane.Message(topic, body)))
+        body = b"x" * size
+        with ariane.Producer("bench", name_servers=namesrv) as producer:
+            producer.send(ariane.Message(topic, body))
+            return timed(millis / 1000, threads, lambda: producer.send(ariane.Message(topic, body)))
 
     def asynchronous(self, namesrv: str, topic: str, window: int, size: int, millis: int) -> Result:
         return run(self._asynchronous(namesrv, topic, window, b"x" * size, millis / 1000))

@@ -92,10 +92,9 @@ async def sending(connections: list[RawConnection], chunks: list[bytes], total: 
 async def measure_topics(growth: Growth, topics: int) -> None:
     """From 1 topic to many, of 4 queues each, and what they take."""
     [one] = [await connect(growth.broker.address)]
-    few = _chunks(1, 256)
+    few, many = (_chunks(count, topics * 4) for count in (1, topics))  # as many different keys in the index
     await sending([one], few, 50)
     before = memory(growth.pid).private
-    many = _chunks(topics, topics * 4)
     await sending([one], many, len(many))
     used = memory(growth.pid).private - before
     growth.note({"case": f"memory of {topics:,} topics", "KiB a topic": used * 1024 / topics,

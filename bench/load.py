@@ -1,4 +1,4 @@
-"""Apache's Java client as the source of load: one warm process that runs a case a line."""
+"""The sources of load, Apache's Java client and clients in Python: each one warm process that runs a case a line."""
 
 import json
 import subprocess
@@ -8,24 +8,16 @@ from typing import Any
 from tests.peers.build import Build
 from tests.peers.jvm import EXPORTS, OPENS
 
-SOURCE = Path(__file__).parent / "java" / "Load.java"
+JAVA = Path(__file__).parent / "java" / "Load.java"
+PYTHON = Path(__file__).parent / "client_load.py"
 
 
 class Load:
-    """The load process; `run` gives what it measured."""
+    """A load process; `run` gives what it measured."""
 
-    def __init__(self, build: Build, home: Path) -> None:
-        classes = home / "classes"
-        classes.mkdir(parents=True)
-        subprocess.run(["javac", "--release", "17", "-cp", build.classpath, "-d", classes, SOURCE], check=True)
-        flags = ["-Xmx1g", f"-Duser.home={home}", "-Drocketmq.client.logUseSlf4j=false"]
-        flags += [f"-Drocketmq.client.logRoot={home}", "-Djava.net.preferIPv4Stack=true"]
-        # A client that may hold 65,535 unwritten one-way messages, its default, closes its own connection when a
-        # heartbeat waits behind them for three seconds: what it loses then never reached a broker.
-        flags += ["-Dcom.rocketmq.remoting.clientOnewaySemaphoreValue=4096"]
-        command = ["java", *flags, *OPENS, *EXPORTS, "-cp", f"{classes}:{build.classpath}", "Load"]
+    def __init__(self, command: list[str], world: dict[str, str] | None = None) -> None:
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=world
         )
 
     @property
@@ -54,3 +46,22 @@ class Load:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
+
+
+def java_load(build: Build, home: Path) -> Load:
+    """Apache's Java client."""
+    classes = home / "classes"
+    classes.mkdir(parents=True)
+    subprocess.run(["javac", "--release", "17", "-cp", build.classpath, "-d", classes, JAVA], check=True)
+    flags = ["-Xmx1g", f"-Duser.home={home}", "-Drocketmq.client.logUseSlf4j=false"]
+    flags += [f"-Drocketmq.client.logRoot={home}", "-Djava.net.preferIPv4Stack=true"]
+    # A client that may hold 65,535 unwritten one-way messages, its default, closes its own connection when a
+    # heartbeat waits behind them for three seconds: what it loses then never reached a broker.
+    flags += ["-Dcom.rocketmq.remoting.clientOnewaySemaphoreValue=4096"]
+    return Load(["java", *flags, *OPENS, *EXPORTS, "-cp", f"{classes}:{build.classpath}", "Load"])
+
+
+def python_load(python: str, kind: str, home: Path) -> Load:
+    """A client in an interpreter of its own: `ours`, or the C++ `wrapper`."""
+    home.mkdir(parents=True)
+    return Load([python, str(PYTHON), kind], {"HOME": str(home), "PATH": "/usr/bin:/bin"})

@@ -1,16 +1,17 @@
 """What a process costs, and how busy the machine was meanwhile, read from the kernel's books."""
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 _TICK = os.sysconf("SC_CLK_TCK")
+_SCHEDULED = 2  # of the three clocks of a process, the one to the nanosecond
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process with all its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICK
+    """User and system time of a process with all its threads, by the clock that the kernel keeps of it."""
+    return time.clock_gettime(~pid << 3 | _SCHEDULED)
 
 
 def descendants(pid: int) -> list[int]:

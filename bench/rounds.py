@@ -1,6 +1,7 @@
 """The rounds: each broker in turn runs every case, so that neighbours share the machine's mood."""
 
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 
 from bench.brokers import Apache, Ariane, UnderTest
 from bench.cases import Case
-from bench.load import Load
+from bench.load import Load, java_load, python_load
 from bench.process import cpu_seconds, machine, memory
 from tests.peers.build import Build
 
@@ -29,8 +30,8 @@ class Plan:
 
 
 def run_rounds(jars: Build, folder: Path, plan: Plan) -> list[Row]:
-    """All rounds of all brokers; the load process stays the same, so that its compiler is warm for all of them."""
-    load = Load(jars, folder / "load")
+    """All rounds of all brokers; the load processes stay the same, so that they are equally warm for all of them."""
+    loads = {"java": java_load(jars, folder / "java"), "python": python_load(sys.executable, "ours", folder / "python")}
     rows: list[Row] = []
     try:
         for flush in sorted({case.flush for case in plan.cases}):
@@ -38,9 +39,10 @@ def run_rounds(jars: Build, folder: Path, plan: Plan) -> list[Row]:
             for number in range(plan.rounds):
                 for name, start in _starters(jars, flush, plan.brokers).items():
                     print(f"round {number + 1}: {name}, {flush}", flush=True)
-                    rows += _round(start, folder / f"{flush}-{name}-{number}", number, load, picked, plan)
+                    rows += _round(start, folder / f"{flush}-{name}-{number}", number, loads, picked, plan)
     finally:
-        load.stop()
+        for load in loads.values():
+            load.stop()
     return rows
 
 
@@ -52,15 +54,20 @@ def _starters(jars: Build, flush: str, brokers: list[str]) -> Mapping[str, Start
     return {name: start for name, start in known.items() if name in brokers}
 
 
-def _round(start: Start, home: Path, number: int, load: Load, picked: list[Case], plan: Plan) -> list[Row]:
-    broker = start(home)
+def _round(
+    start: Start, home: Path, number: int, loads: Mapping[str, Load], picked: list[Case], plan: Plan
+) -> list[Row]:
+    broker, load = start(home), loads["java"]
     try:
         # A JIT compiler needs its time; Python only has caches to fill.
         warm = plan.warm_millis if broker.name == "apache" else min(plan.warm_millis, 3000)
         load.run("sync", namesrv=broker.namesrv, topic="warm", threads=16, size=128, millis=warm)
         if any(case.backlog for case in picked):
             load.run("fill", namesrv=broker.namesrv, topic="backlog", size=128, count=plan.backlog)
-        return [*(_measure(broker, number, load, case) for case in picked), _process_row(broker, number, picked)]
+        return [
+            *(_measure(broker, number, loads[case.client], case) for case in picked),
+            _process_row(broker, number, picked),
+        ]
     finally:
         broker.stop()
         shutil.rmtree(home, ignore_errors=True)
