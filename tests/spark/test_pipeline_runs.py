@@ -3,6 +3,7 @@
 import io
 import threading
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ from rich.progress import Progress
 from ariane.cli import pipeline
 from ariane.cli.pipeline_display import SparkTasks
 from ariane.message import Message
-from ariane.spark.pipelines.replay import REPLAY_OF, Replay, run_replay
+from ariane.spark.pipelines import replay
+from ariane.spark.pipelines.folders import Folder
+from ariane.spark.pipelines.replay import REPLAY_OF, Replay, run_replay, task_count
+from ariane.spark.pipelines.replay_state import State
 from tests.peers import unique
 from tests.spark.clusters import Target, await_that, now_ms, numbered
 from tests.spark.conftest import RecordedStore
@@ -91,14 +95,98 @@ def test_a_replay_that_was_interrupted_sends_the_hours_that_are_left(spark: Any,
     earlier = first.parent.with_name("hour=2020-01-01-00")
     earlier.mkdir()
     first.rename(earlier / first.name)
-    replay = Replay(str(path), topic, target, ours.namesrv, str(tmp_path / "state"))
-    hours = run_replay(spark, replay)
+    plan = Replay(str(path), topic, target, ours.namesrv, str(tmp_path / "state"))
+    hours = run_replay(spark, plan)
     assert next(hours) == ("2020-01-01-00", 20)
     hours.close()  # nobody waited for the rest
     again = run("replay", path, topic, target, "-n", ours.namesrv, "--state", tmp_path / "state")
     assert "40 messages replayed" in again.output
     copies = Counter(message.properties[REPLAY_OF] for message in ours.received(target))
     assert copies == Counter(message.message_id for message in ours.received(topic))
+
+
+class Crash(Exception):
+    """The driver is dead."""
+
+
+@pytest.mark.parametrize("moment", ["before a part is sent", "after it was sent"])
+def test_a_replay_that_dies_goes_on_with_each_message_once(
+    spark: Any, ours: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    topic, target, path = ours.topic(queues=2), ours.topic(queues=2), tmp_path / "archive"
+    messages = numbered(topic, 60)
+    command = ["replay", str(path), topic, target, "-n", ours.namesrv, "--exactly-once"]
+
+    def grow(part: list[Message]) -> None:
+        ours.send(topic, part, queue_ids=(0, 1))
+        run("archive", path, "-n", ours.namesrv, "-t", topic)
+
+    def die(*_: object) -> None:
+        raise Crash
+
+    grow(messages[:30])
+    with monkeypatch.context() as patch:
+        patch.setattr(*((replay, "messages") if moment.startswith("before") else (State, "done")), die)
+        assert isinstance(run(*command, code=1).exception, Crash)
+    assert len(ours.received(target)) == (0 if moment.startswith("before") else 30)
+    grow(messages[30:])  # of the same hour
+    assert "60 messages replayed" in run(*command).output  # the brokers have some of them, and are told so
+    assert "0 messages replayed" in run(*command).output
+    copies = Counter(message.properties[REPLAY_OF] for message in ours.received(target))
+    assert copies == Counter(message.message_id for message in ours.received(topic))
+    numbers: dict[int, list[int]] = {}
+    for message in ours.received(target):
+        numbers.setdefault(message.queue.queue_id, []).append(int(message.properties["n"]))
+    assert all(part == sorted(part) for part in _by_origin(numbers))
+
+
+def _by_origin(numbers: dict[int, list[int]]) -> list[list[int]]:
+    """The numbers of each first queue, in the order in which they came: even ones were in the one, odd in the other."""
+    return [[n for n in found if n % 2 == rest] for found in numbers.values() for rest in (0, 1)]
+
+
+def test_another_topic_and_another_time_are_other_replays(spark: Any, ours: Target, tmp_path: Path) -> None:
+    first, second, target, path = ours.topic(queues=1), ours.topic(queues=1), ours.topic(queues=1), tmp_path / "archive"
+    for topic in (first, second):
+        ours.send(topic, numbered(topic, 10), queue_ids=(0,))
+    stored = max(message.store_time for topic in (first, second) for message in ours.received(topic))
+    await_that("a later time", lambda: now_ms() > stored)
+    middle = datetime.fromtimestamp(now_ms() / 1000, UTC).isoformat(timespec="milliseconds")
+    ours.send(first, numbered(first, 5), queue_ids=(0,))
+    run("archive", path, "-n", ours.namesrv, "-t", f"{first},{second}")
+
+    def replayed(topic: str, *more: str) -> str:
+        return run("replay", path, topic, target, "-n", ours.namesrv, *more).output.split()[0]
+
+    assert [replayed(topic) for topic in (first, second)] == ["15", "10"]
+    assert [replayed(first, which, middle) for which in ("--end", "--start")] == ["10", "5"]
+    assert replayed(first, "--start", middle) == "0"  # it is done
+    assert len(ours.received(target)) == 40
+    wrong = run("replay", path, first, target, "-n", ours.namesrv, "--start", "yesterday", code=1)
+    assert "start='yesterday'" in str(wrong.exception)
+
+
+def test_tasks_of_a_replay_keep_to_its_rate_together() -> None:
+    for queues, cores, rate in ((8, 4, 1000), (8, 4, 3), (1, 4, 7), (2, 8, 1)):
+        tasks = task_count(queues, cores, rate)
+        assert 0 < tasks * (rate // tasks) <= rate
+    assert task_count(8, 4, None) == 4
+
+
+def test_notes_survive_a_crash_while_they_are_replaced(spark: Any, tmp_path: Path) -> None:
+    folder = Folder(spark, str(tmp_path))
+    draft, note = tmp_path / "note.json.tmp", tmp_path / "note.json"
+    draft.write_text('{"old')
+    assert folder.read_json("note.json") is None  # the first one was never whole
+    folder.write_json("note.json", {"old": 1})
+    draft.write_text('{"new')
+    assert folder.read_json("note.json") == {"old": 1}
+    draft.write_text('{"new": 2}')
+    note.unlink()
+    assert folder.read_json("note.json") == {"new": 2}
+    folder.write_json("note.json", {"newer": 3})
+    assert folder.read_json("note.json") == {"newer": 3}
+    assert not draft.exists()
 
 
 def _rows(spark: Any, file: Path) -> int:

@@ -161,7 +161,7 @@ def replay(
     target: Annotated[str, typer.Argument(help="the topic to send to")],
     namesrv: NameServer = "",
     state: Annotated[str, typer.Option(help="a folder that remembers what is done, to go on after a crash")] = "",
-    start: Annotated[str, typer.Option(help="from this time of storing on")] = "",
+    start: Annotated[str, typer.Option(help="from this time of storing on, as 2026-01-31T12:00:00 (UTC)")] = "",
     end: Annotated[str, typer.Option(help="before this time of storing")] = "",
     rate: Annotated[int, typer.Option(help="messages a second; 0 without a limit")] = 0,
     exactly_once: Annotated[bool, typer.Option("--exactly-once", help="each hour in a transaction")] = False,
@@ -174,7 +174,7 @@ def replay(
 
     delivery = "exactly-once" if exactly_once else "at-least-once"
     plan = Replay(
-        archive, topic, target, namesrv, state or f"{archive.rstrip('/')}/_ariane/replay-{target}", start, end,
+        archive, topic, target, namesrv, state or f"{archive.rstrip('/')}/_ariane/replay", start, end,
         rate or None, delivery, tuple(_pairs(option).items()),
     )  # fmt: skip
     total = 0
