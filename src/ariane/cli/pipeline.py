@@ -104,9 +104,11 @@ def archive(
     delta: Annotated[bool, typer.Option("--delta", help="a Delta table instead of Parquet")] = False,
     compact: Annotated[bool, typer.Option("--compact", help="put small files together afterwards")] = False,
     before_expiry: Annotated[
-        float, typer.Option(help="only look: exit with 3 if messages not archived expire within so many hours")
-    ] = 0,
-    retention: Annotated[float, typer.Option(help="hours that brokers keep messages, fileReservedTime")] = 72,
+        float | None, typer.Option(help="only look: exit with 3 if messages not archived expire within so many hours")
+    ] = None,
+    retention: Annotated[
+        float | None, typer.Option(help="hours that brokers keep messages; without it they are asked")
+    ] = None,
     master: Master = "",
     conf: Conf = [],
     option: Option = [],
@@ -116,11 +118,11 @@ def archive(
     from ariane.spark.pipelines.compaction import compact as compact_files
 
     spark = session(master, conf)
-    if before_expiry:
-        _expiry(spark, path, namesrv, topic, option, before_expiry, retention)
+    origin = _origin(namesrv, topic, pattern, store, option)
+    if before_expiry is not None:
+        _expiry(spark, path, origin, before_expiry, retention)
         return
     form = archiving.Archive(path, "delta" if delta else "parquet")
-    origin = _origin(namesrv, topic, pattern, store, option)
     rows = follow(err, archiving.start_archive(spark, origin, form, continuous=continuous), "archive", spark)
     out.print(f"{rows:,} messages archived to {path}")
     if store:
@@ -137,18 +139,28 @@ def _archived_files(spark: "SparkSession", path: str, store: str) -> None:
         out.print(f"  {status.file}  {word}")
 
 
-def _expiry(
-    spark: "SparkSession", path: str, namesrv: str, topic: str, option: list[str], hours: float, retention: float
-) -> None:
-    from ariane.spark.pipelines.archive import archived_offsets
-    from ariane.spark.pipelines.expiry import behind
+def _archived(status: "FileStatus") -> str:
+    if status.archived:
+        return "archived"
+    if status.filters:
+        return f"not archived: messages were left out by {', '.join(status.filters)}"
+    return f"not archived, {status.missing:,} bytes missing"
 
-    topics = [name.strip() for name in topic.split(",") if name.strip()]
-    found = behind(_access(namesrv, option), topics, archived_offsets(spark, path), retention)
-    for queue in found:
+
+def _expiry(spark: "SparkSession", path: str, origin: "Origin", hours: float, retention: float | None) -> None:
+    from ariane.spark.pipelines.archive import archived_offsets
+    from ariane.spark.pipelines.expiry import DEFAULT_HOURS, behind
+    from ariane.spark.pipelines.origin import Stores
+
+    if isinstance(origin, Stores):
+        raise typer.BadParameter("--before-expiry asks brokers: with --namesrv, not --store")
+    late = behind(origin, archived_offsets(spark, path), retention)
+    for broker, reason in late.silent.items():
+        err.print(f"{broker} does not say how long it keeps messages, {DEFAULT_HOURS:g} h are taken: {reason}")
+    for queue in late.queues:
         left = f"{queue.lost:,} lost already" if queue.lost else f"{queue.hours_left:.1f} h left"
         out.print(f"{queue.queue}: {queue.missing:,} messages not archived, {left}")
-    if any(queue.hours_left < hours for queue in found):
+    if any(queue.hours_left < hours for queue in late.queues):
         err.print(f"[red]the archive lags: messages expire within {hours:g} h[/red]")
         raise typer.Exit(LATE)
     out.print(f"nothing expires within {hours:g} h that is not archived")
