@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,22 @@ from ariane.cli.pipeline import LATE, app
 from ariane.client.sync import Admin, Producer
 from ariane.errors import ArianeError
 from ariane.message import Message, MessageQueue
+from ariane.protocol.codes import RequestCode
+from ariane.spark import cluster as spark_cluster
+from ariane.spark.access import Access
+from ariane.spark.blocking import BlockingConnection
 from ariane.spark.pipelines.analyse import Questions, analyse
-from ariane.spark.pipelines.archive import archived_offsets, read_archive
+from ariane.spark.pipelines.archive import Archive, archived_offsets, read_archive, start_archive
 from ariane.spark.pipelines.compaction import PLAN, compact
+from ariane.spark.pipelines.expiry import Retention
 from ariane.spark.pipelines.folders import Folder
-from ariane.spark.pipelines.origin import Topics, batch
+from ariane.spark.pipelines.origin import Stores, Topics, batch
 from ariane.spark.pipelines.replay import REPLAY_OF
 from ariane.spark.pipelines.report import page
 from ariane.spark.pipelines.trace import summary
+from tests.cluster import running_cluster
 from tests.peers import unique
-from tests.spark.clusters import Target, await_that, numbered
+from tests.spark.clusters import Target, await_that, now_ms, numbered
 from tests.spark.conftest import RecordedStore
 
 
@@ -63,6 +70,72 @@ def test_an_archive_has_each_message_once_and_goes_on(spark: Any, ours: Target, 
     assert archived(spark, path) == Counter(range(400))
 
 
+def test_topics_by_a_pattern_are_archived_and_watched(spark: Any, ours: Target, tmp_path: Path) -> None:
+    path, prefix = tmp_path / "archive", unique("pattern")
+    arguments = ["archive", path, "-n", ours.namesrv, "--pattern", f"{prefix}-.*"]
+    assert "nothing to look at" in str(run(*arguments, "--before-expiry", 1, code=1).exception)
+    for name in ("one", "two"):
+        topic = ours.topic(queues=1, name=f"{prefix}-{name}")
+        ours.send(topic, numbered(topic, 10), queue_ids=(0,))
+    assert "20 messages archived" in run(*arguments).output
+    assert {row.topic for row in read_archive(spark, str(path)).collect()} == {f"{prefix}-one", f"{prefix}-two"}
+    assert "nothing expires" in run(*arguments, "--before-expiry", 1).output
+    ours.send(topic, numbered(topic, 5), queue_ids=(0,))
+    late = run(*arguments, "--before-expiry", 100, code=LATE).output  # the broker says that it keeps them for 72 h
+    assert "5 messages not archived, 72.0 h left" in late
+    with Admin(name_servers=ours.namesrv) as admin:
+        (address,) = admin.masters()
+    connection = BlockingConnection(address, Access((ours.namesrv,)), 5)
+    try:
+        connection.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, b"fileReservedTime=200\n")
+        assert "200.0 h left" in run(*arguments, "--before-expiry", 100).output
+    finally:
+        connection.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, b"fileReservedTime=72\n")
+        connection.close()
+
+
+def test_a_broker_that_does_not_say_how_long_it_keeps_messages_is_named(tmp_path: Path) -> None:
+    with running_cluster(tmp_path) as cluster:
+        cluster.start_broker()
+        access = Access((cluster.namesrv,))
+        with spark_cluster.Cluster(access) as known:
+            known.find_brokers()
+            cluster.stop_broker()
+            retention = Retention(access, known, None)
+            assert retention.of("broker-a") == 72
+            assert retention.silent.keys() == {"broker-a"}
+            assert Retention(access, known, 5.0).of("broker-a") == 5
+
+
+def test_only_the_first_batch_of_a_run_looks_for_files_of_an_earlier_try(
+    spark: Any, ours: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, path = ours.topic(queues=1), tmp_path / "archive"
+    ours.send(topic, numbered(topic, 30), queue_ids=(0,))
+    walks: list[str] = []
+    walk = Folder.walk
+    monkeypatch.setattr(Folder, "walk", lambda self, name="": (walks.append(name), walk(self, name))[1])
+    archive = Archive(str(path), max_per_trigger=10)
+    start_archive(spark, Topics(ours.namesrv, topic), archive).awaitTermination()
+    assert walks.count("") == 1
+    assert sum(name.endswith("staging") for name in walks) == 3  # batches
+    assert archived(spark, path) == Counter(range(30))
+
+
+def test_hours_are_utc_and_topics_are_text(spark: Any, ours: Target, tmp_path: Path) -> None:
+    topic, path = ours.topic(queues=1, name=f"00{now_ms()}"), tmp_path / "archive"
+    ours.send(topic, numbered(topic, 3), queue_ids=(0,))
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
+    try:
+        run("archive", path, "-n", ours.namesrv, "-t", topic)
+        rows = read_archive(spark, str(path)).collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert {row.topic for row in rows} == {topic}
+    hours = {datetime.fromtimestamp(message.store_time / 1000, UTC) for message in ours.received(topic)}
+    assert {row.hour for row in rows} == {hour.strftime("%Y-%m-%d-%H") for hour in hours}
+
+
 def test_a_compaction_that_was_interrupted_is_carried_out(spark: Any, ours: Target, tmp_path: Path) -> None:
     topic, path = ours.topic(queues=2), tmp_path / "archive"
     ours.send(topic, numbered(topic, 20), queue_ids=(0, 1))
@@ -89,6 +162,25 @@ def test_a_store_is_archived_and_a_file_is_only_called_so_when_it_is(
     assert [words[-1] for words in lines] == ["archived", "not archived, 0 bytes missing"]  # the second is written to
     ids = Counter(row.physicalOffset for row in read_archive(spark, str(path)).select("physicalOffset").collect())
     assert ids == Counter(message["commitLogOffset"] for message in clean_store.messages)
+
+
+def test_no_file_is_called_archived_when_a_run_left_messages_out(
+    spark: Any, clean_store: RecordedStore, tmp_path: Path
+) -> None:
+    path = tmp_path / "archive"
+    for arguments in (["--pattern", "Fix.*"], []):  # the second run goes on behind the first
+        output = run("archive", path, "--store", clean_store.path, *arguments).output
+        words = {line.split("  ")[-1] for line in output.splitlines() if "commitlog" in line}
+        assert words == {"not archived: messages were left out by topicPattern=Fix.*"}
+    assert {row.topic[:3] for row in read_archive(spark, str(path)).collect()} == {"Fix"}
+
+
+def test_whatever_may_leave_messages_of_a_store_out_is_a_filter() -> None:
+    assert Stores("/store", options={"failOnDataLoss": "true", "checkCrc": "true"}).filters() == []
+    assert Stores("/store", "orders").filters() == ["topic=orders"]
+    assert Stores("/store", pattern="o.*").filters() == ["topicPattern=o.*"]
+    for one in ("startingTimestamp=5", "ENDINGTIMESTAMP=5", "topic=orders", "failOnDataLoss=false"):
+        assert Stores("/store", options=dict([one.split("=")])).filters() == [one]
 
 
 def test_a_delta_table_without_delta_and_a_wrong_option_are_errors_in_a_line(

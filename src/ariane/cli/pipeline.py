@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ariane.spark.access import Access
     from ariane.spark.pipelines.origin import Origin
+    from ariane.spark.pipelines.status import FileStatus
 
 app = typer.Typer(cls=PipelineGroup, help="Data pipelines over topics and stores, on Spark.", no_args_is_help=True)
 out = Console(soft_wrap=True, highlight=False)
@@ -65,7 +66,7 @@ def _origin(namesrv: str, topic: str, pattern: str, store: str, option: list[str
     from ariane.spark.pipelines.origin import Stores, Topics
 
     if store:
-        return Stores(store, topic, _pairs(option))
+        return Stores(store, topic, pattern, _pairs(option))
     if not namesrv:
         raise typer.BadParameter("--namesrv or --store is needed")
     return Topics(namesrv, topic, pattern, _pairs(option))
@@ -135,8 +136,7 @@ def _archived_files(spark: "SparkSession", path: str, store: str) -> None:
     from ariane.spark.pipelines.status import file_status
 
     for status in file_status(spark, path, store):
-        word = "archived" if status.archived else f"not archived, {status.missing:,} bytes missing"
-        out.print(f"  {status.file}  {word}")
+        out.print(f"  {status.file}  {_archived(status)}")
 
 
 def _archived(status: "FileStatus") -> str:
