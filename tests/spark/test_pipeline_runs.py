@@ -196,16 +196,17 @@ def _rows(spark: Any, file: Path) -> int:
 def test_an_analysis_counts_on_from_its_checkpoint(spark: Any, ours: Target, tmp_path: Path) -> None:
     topic, table = ours.topic(queues=1), tmp_path / "windows"
     arguments = ["analyse", "-n", ours.namesrv, "-t", topic, "--window", "1 second", "--watermark", "0 seconds"]
-    arguments += ["--checkpoint", str(tmp_path / "checkpoint")]
+    arguments += ["--checkpoint", str(tmp_path / "checkpoint"), "--body-schema", "amount int"]
     assert "--parquet" in str(run(*arguments, code=1).exception)
     assert "only with --parquet" in run(*arguments, "--parquet", table, "--to-topic", "t", code=2).output
     counted = []
     for part in (30, 20, 10):
-        ours.send(topic, [Message(topic, b"x")] * part, queue_ids=(0,))
+        ours.send(topic, [Message(topic, b'{"amount": 2}')] * part, queue_ids=(0,))
         counted.append(run(*arguments, "--parquet", table).output.split()[0])
         born = max(message.born_time for message in ours.received(topic))
         await_that("the next second", lambda born=born: now_ms() // 1000 > born // 1000)
     assert counted == ["30", "20", "10"]
     windows = spark.read.parquet(str(table)).collect()
     assert sum(row.messages for row in windows) == 50  # the last window is not over yet
+    assert sum(row.fields.amount.present for row in windows) == 50
     assert len({row["from"] for row in windows}) == len(windows)

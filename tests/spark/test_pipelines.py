@@ -1,5 +1,6 @@
 """The pipelines, through the command line where they have one."""
 
+import io
 import json
 from collections import Counter
 from datetime import UTC, datetime
@@ -7,17 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from ariane.cli.pipeline import LATE, app
+from ariane.cli.pipeline_tables import SHOWN, print_answers
 from ariane.client.sync import Admin, Producer
+from ariane.env import Env, SystemClock
 from ariane.errors import ArianeError
 from ariane.message import Message, MessageQueue
 from ariane.protocol.codes import RequestCode
 from ariane.spark import cluster as spark_cluster
 from ariane.spark.access import Access
 from ariane.spark.blocking import BlockingConnection
-from ariane.spark.pipelines.analyse import Questions, analyse
+from ariane.spark.pipelines.analyse import Answers, Questions, analyse
 from ariane.spark.pipelines.archive import Archive, archived_offsets, read_archive, start_archive
 from ariane.spark.pipelines.compaction import PLAN, compact
 from ariane.spark.pipelines.expiry import Retention
@@ -241,10 +245,83 @@ def test_an_analysis_counts_measures_and_draws(spark: Any, ours: Target, tmp_pat
     assert "&lt;orders&gt;" in html
     assert html.count("<svg") == 7
     report, table = tmp_path / "report.html", tmp_path / "windows"
-    run("analyse", "-n", ours.namesrv, "-t", topic, "--html", report, "--parquet", table, "--to-topic", results)
+    asked = ["--body-schema", "amount int, city string, more map<string,string>"]
+    arguments = ["--html", report, "--parquet", table, "--to-topic", results, *asked]
+    output = run("analyse", "-n", ours.namesrv, "-t", topic, *arguments).output.splitlines()
     assert "<svg" in report.read_text()
-    assert spark.read.parquet(str(table)).groupBy().sum("messages").first()[0] == 300
-    assert sum(json.loads(message.body)["messages"] for message in ours.received(results)) == 300
+    windows = spark.read.parquet(str(table)).collect()
+    assert sum(row.messages for row in windows) == 300
+    assert sum(row.fields.city.present for row in windows) == 150
+    assert max(row.fields.amount.max for row in windows) == 299
+    sent = [json.loads(message.body) for message in ours.received(results)]
+    assert sum(window["messages"] for window in sent) == 300
+    assert sum(window["fields"]["amount"]["present"] for window in sent) == 300
+    for line in (
+        "messages\t300",
+        "windows",
+        "top keys",
+        "k1\t300",
+        "top tags",
+        "T0\t100",
+        "top producers",
+        "latencies",
+    ):
+        assert line in output
+    assert "amount\t0\t300\t0\t299\t149.5" in output
+    assert "more\t300\t0\t\t\t" in output
+    assert sum(line.startswith(f"{topic}\t") and "+00:00" in line for line in output) == len(windows)
+
+
+def test_a_screen_shows_the_last_windows_and_says_that_there_are_more() -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=100, highlight=False)
+    windows = [{"topic": "orders", "messages": 1000 + i} for i in range(SHOWN + 2)]
+    print_answers(screen, Answers(Questions(), {"messages": 7}, {"windows": windows, "top keys": []}))
+    shown = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert "2 earlier rows of windows are not shown" in shown
+    assert "1001" not in shown
+    assert shown.count("orders") == SHOWN
+
+
+class AnHourAgo(SystemClock):
+    """The clock of a sender that keeps messages for an hour."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() - 3_600_000
+
+
+def test_a_message_that_comes_later_than_the_watermark_waits_is_counted_as_late(
+    spark: Any, ours: Target, tmp_path: Path
+) -> None:
+    topic = ours.topic(queues=1)
+    ours.send(topic, numbered(topic, 9), queue_ids=(0,))
+    with Producer(unique("producer"), name_servers=ours.namesrv, env=Env(clock=AnHourAgo())) as producer:
+        producer.send(Message(topic, b"late"))
+    waits = {watermark: _late(spark, ours, topic, watermark) for watermark in ("10 minutes", "2 hours")}
+    assert waits == {"10 minutes": [1], "2 hours": []}
+    folders = ["--parquet", tmp_path / "windows", "--checkpoint", tmp_path / "checkpoint"]
+    told = run("analyse", "-n", ours.namesrv, "-t", topic, *folders).output
+    assert "10 messages counted, 1 of them late" in told
+
+
+def _late(spark: Any, ours: Target, topic: str, watermark: str) -> list[int]:
+    """How many were late in the windows that have late ones."""
+    answers = analyse(batch(spark, Topics(ours.namesrv, topic)), Questions("10 minutes", watermark))
+    assert answers.totals["late"] == sum(window["late"] for window in answers.tables["windows"])
+    return [window["late"] for window in answers.tables["windows"] if window["late"]]
+
+
+def test_an_analysis_of_a_store_or_an_archive_counts_queues(
+    spark: Any, clean_store: RecordedStore, tmp_path: Path
+) -> None:
+    queues = {(message["topic"], message["queueId"]) for message in clean_store.messages}
+    output = run("analyse", "--store", clean_store.path).output.splitlines()
+    assert f"messages\t{len(clean_store.messages)}" in output
+    assert f"queues\t{len(queues)}" in output
+    run("archive", tmp_path / "archive", "--store", clean_store.path)
+    (topic, _), *_ = sorted(queues)
+    output = run("analyse", "--archive", tmp_path / "archive", "-t", topic).output.splitlines()
+    assert f"messages\t{sum(message['topic'] == topic for message in clean_store.messages)}" in output
+    assert f"queues\t{sum(queue[0] == topic for queue in queues)}" in output
 
 
 def test_lag_is_told_in_messages_and_time(spark: Any, ours: Target, tmp_path: Path) -> None:

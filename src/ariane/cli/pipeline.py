@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from ariane.cli.pipeline_display import display, follow
 from ariane.cli.pipeline_errors import PipelineGroup
+from ariane.cli.pipeline_tables import print_answers, print_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,16 +82,10 @@ def _access(namesrv: str, option: list[str]) -> "Access":
 
 
 def _print(frame: "DataFrame", what: str) -> None:
-    """A small frame as a table on the screen, or with tabs for other programs."""
+    """A small frame as a table."""
     with display(err, what, frame.sparkSession):
-        rows = [["" if value is None else str(value) for value in row] for row in frame.collect()]
-    if not out.is_terminal:
-        typer.echo("\n".join("\t".join(row) for row in [frame.columns, *rows]))
-        return
-    table = Table(*frame.columns)
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
+        rows = frame.collect()
+    print_table(out, frame.columns, rows)
 
 
 @app.command()
@@ -124,8 +118,8 @@ def archive(
         _expiry(spark, path, origin, before_expiry, retention)
         return
     form = archiving.Archive(path, "delta" if delta else "parquet")
-    rows = follow(err, archiving.start_archive(spark, origin, form, continuous=continuous), "archive", spark)
-    out.print(f"{rows:,} messages archived to {path}")
+    seen = follow(err, archiving.start_archive(spark, origin, form, continuous=continuous), "archive", spark)
+    out.print(f"{seen.count:,} messages archived to {path}")
     if store:
         _archived_files(spark, path, store)
     if compact:
@@ -209,8 +203,8 @@ def analyse(
     watermark: Annotated[str, typer.Option(help="a message stored so long after its birth is late")] = "10 minutes",
     body_schema: Annotated[str, typer.Option(help="of JSON bodies: 'amount double, city string'")] = "",
     html: Annotated[Path | None, typer.Option(help="write a page with plots")] = None,
-    parquet: Annotated[str, typer.Option(help="write the windows as Parquet")] = "",
-    to_topic: Annotated[str, typer.Option(help="send the windows to a topic, as JSON")] = "",
+    parquet: Annotated[str, typer.Option(help="write the windows as Parquet, with --body-schema also the fields")] = "",
+    to_topic: Annotated[str, typer.Option(help="send the same to a topic, as JSON")] = "",
     checkpoint: Annotated[
         str, typer.Option(help="count on from the last run into --parquet, and remember here how far it came")
     ] = "",
@@ -220,7 +214,7 @@ def analyse(
 ) -> None:
     """Counts, bytes, latencies, top keys, tags and producers, late messages, fields of JSON bodies."""
     from ariane.spark.pipelines import analyse as analysing
-    from ariane.spark.pipelines.archive import read_archive
+    from ariane.spark.pipelines.archive import archived_rows
     from ariane.spark.pipelines.origin import batch
     from ariane.spark.pipelines.output import windows_to_topic
     from ariane.spark.pipelines.report import page
@@ -228,19 +222,21 @@ def analyse(
     spark = session(master, conf)
     questions = analysing.Questions(window, watermark, body_schema=body_schema)
     if checkpoint:
-        if html or to_topic or archive or body_schema:
+        if html or to_topic or archive:
             raise typer.BadParameter("--checkpoint goes on counting windows: only with --parquet")
         origin = _origin(namesrv, topic, pattern, store, option)
-        count = follow(err, analysing.start_windows(spark, origin, questions, parquet, checkpoint), "analyse", spark)
-        out.print(f"{count:,} messages counted; windows that are over are in {parquet}")
+        query = analysing.start_windows(spark, origin, questions, parquet, checkpoint)
+        seen = follow(err, query, "analyse", spark)
+        late = seen.observed["late"]
+        out.print(f"{seen.count:,} messages counted, {late:,} of them late; windows that are over are in {parquet}")
         return
     with display(err, "analyse", spark):
-        rows = (
-            read_archive(spark, archive) if archive else batch(spark, _origin(namesrv, topic, pattern, store, option))
-        )
+        if archive:
+            rows = archived_rows(spark, archive, topic, pattern)
+        else:
+            rows = batch(spark, _origin(namesrv, topic, pattern, store, option))
         answers = analysing.analyse(rows, questions)
-    for name, value in answers.totals.items():
-        out.print(f"{name:16} {value}")
+    print_answers(out, answers)
     if html is not None:
         html.write_text(page(answers, f"Topics {topic or pattern or archive or store}"))
         out.print(f"report: {html}")

@@ -1,5 +1,6 @@
 """How far a pipeline is, in a line on the screen that is gone when it is done."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -40,9 +41,9 @@ def display(err: Console, what: str, spark: Any) -> Iterator[Show]:
         yield lambda text: progress.update(task, description=f"{what}: {text}")
 
 
-def follow(err: Console, query: Any, what: str, spark: Any) -> int:
-    """Show a query's progress until it ends; how many rows it had."""
-    rows = _Rows()
+def follow(err: Console, query: Any, what: str, spark: Any) -> "Rows":
+    """Show a query's progress until it ends; what it had."""
+    rows = Rows()
     with display(err, what, spark) as show:
         while not query.awaitTermination(1):
             rows.take(query.recentProgress)
@@ -52,20 +53,24 @@ def follow(err: Console, query: Any, what: str, spark: Any) -> int:
                 show(f"{rows.count:,} messages, {speed:,.0f} a second, {_behind(last)} behind")
         rows.take(query.recentProgress)
         show(f"{rows.count:,} messages")
-    return rows.count
+    return rows
 
 
-class _Rows:
+class Rows:
     """The rows of a query: Spark remembers only its last reports."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.observed: Counter[str] = Counter()
+        """What the query counts beside, by `observe`."""
         self._batch = -1
 
     def take(self, reports: Any) -> None:
         for progress in reports:
             if progress.batchId > self._batch:
                 self.count += progress.numInputRows
+                for counted in progress.observedMetrics.values():
+                    self.observed.update(counted.asDict())
                 self._batch = progress.batchId
 
 

@@ -145,6 +145,14 @@ def read_archive(spark: SparkSession, path: str) -> DataFrame:
     return spark.read.schema(_SCHEMA).parquet(path)
 
 
+def archived_rows(spark: SparkSession, path: str, topic: str = "", pattern: str = "") -> DataFrame:
+    """The archived rows of some topics, named as for the sources; of all without a name."""
+    rows = read_archive(spark, path)
+    if topic:
+        rows = rows.where(F.col("topic").isin([name.strip() for name in topic.split(",")]))
+    return rows.where(F.col("topic").rlike(f"^(?:{pattern})$")) if pattern else rows
+
+
 def archived_offsets(spark: SparkSession, path: str) -> dict[str, Any]:
     """Up to where everything is in the archive, in the form of the source's offsets. Only finished batches count."""
     folder = Folder(spark, path)
