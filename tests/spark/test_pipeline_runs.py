@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 from rich.progress import Progress
@@ -14,10 +15,14 @@ from rich.progress import Progress
 from ariane.cli import pipeline
 from ariane.cli.pipeline_display import SparkTasks
 from ariane.message import Message
+from ariane.spark.cluster import Cluster
 from ariane.spark.pipelines import replay
 from ariane.spark.pipelines.folders import Folder
-from ariane.spark.pipelines.replay import REPLAY_OF, Replay, run_replay, task_count
+from ariane.spark.pipelines.replay import REPLAY_OF, Replay, run_replay, shares
 from ariane.spark.pipelines.replay_state import State
+from ariane.spark.sink_options import SinkOptions
+from ariane.spark.sink_rows import RowKeys, rows_of
+from ariane.spark.sink_sender import SinkSender
 from tests.peers import unique
 from tests.spark.clusters import Target, await_that, now_ms, numbered
 from tests.spark.conftest import RecordedStore
@@ -166,11 +171,35 @@ def test_another_topic_and_another_time_are_other_replays(spark: Any, ours: Targ
     assert "start='yesterday'" in str(wrong.exception)
 
 
-def test_tasks_of_a_replay_keep_to_its_rate_together() -> None:
-    for queues, cores, rate in ((8, 4, 1000), (8, 4, 3), (1, 4, 7), (2, 8, 1)):
-        tasks = task_count(queues, cores, rate)
-        assert 0 < tasks * (rate // tasks) <= rate
-    assert task_count(8, 4, None) == 4
+class Waiting(Cluster):
+    """A cluster whose time passes only while somebody waits."""
+
+    passed = 0.0
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def pause(self, seconds: float) -> None:
+        self.passed += seconds
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(200, 10.0), (1, 2000.0), (None, 0.0)])
+def test_tasks_of_a_replay_keep_to_its_rate_together(ours: Target, rate: int | None, seconds: float) -> None:
+    topic = ours.topic(queues=1)
+    tasks, own = shares(queues=4, cores=2, rate=rate)
+    options = SinkOptions.parse({"nameServer": ours.namesrv, "topic": topic, **{k: str(v) for k, v in own.items()}})
+    rows = pa.record_batch({"body": [b"x"] * (2000 // tasks)})
+    took = []
+    for task in range(tasks):
+        with Waiting(options.access) as cluster:
+            sender = SinkSender(options, "replay", cluster)
+            for row in rows_of(rows, RowKeys("replay", 0, task), topic):
+                sender.add(row)
+            sender.flush()
+            sender.close()
+            took.append(cluster.passed)
+    assert len(ours.received(topic)) == 2000
+    assert max(took) == pytest.approx(seconds, abs=0.21)  # a task may be so far ahead
 
 
 def test_notes_survive_a_crash_while_they_are_replaced(spark: Any, tmp_path: Path) -> None:

@@ -83,29 +83,35 @@ def run_replay(spark: SparkSession, replay: Replay) -> Iterator[tuple[str, int]]
 def _send(rows: DataFrame, part: Part, replay: Replay, folder: Folder, state: State) -> int:
     chosen = part.of(rows)
     queues = chosen.groupBy(queue()).count().collect()
-    tasks = task_count(len(queues), rows.sparkSession.sparkContext.defaultParallelism, replay.rate)
+    tasks, rate = shares(len(queues), rows.sparkSession.sparkContext.defaultParallelism, replay.rate)
     ordered = chosen.repartition(tasks, queue()).sortWithinPartitions(queue(), "queueOffset")
     writer = messages(ordered).write.format("rocketmq").mode("append").options(**dict(replay.options))
-    writer.options(**_settings(replay, part, folder, tasks)).save()
+    writer.options(**_settings(replay, part, folder), **rate).save()
     state.done()
     return sum(row["count"] for row in queues)
 
 
-def task_count(queues: int, cores: int, rate: int | None) -> int:
-    """How many tasks send: not more than there are messages a second for."""
-    return max(1, min(queues, cores, rate or cores))
+def shares(queues: int, cores: int, rate: int | None) -> tuple[int, dict[str, int]]:
+    """How many tasks send, and the option that says how fast each may: together they keep to the rate.
+
+    >>> shares(queues=8, cores=4, rate=1000)
+    (4, {'rate': 250})
+    >>> shares(queues=8, cores=4, rate=3)
+    (3, {'rate': 1})
+    """
+    tasks = max(1, min(queues, cores, rate or cores))
+    return tasks, {} if rate is None else {"rate": rate // tasks}
 
 
-def _settings(replay: Replay, part: Part, folder: Folder, tasks: int) -> dict[str, Any]:
+def _settings(replay: Replay, part: Part, folder: Folder) -> dict[str, Any]:
     write = f"replay-{replay.name}-{part.hour}-{part.number}"
-    settings: dict[str, Any] = {
+    return {
         "nameServer": replay.name_server,
         "topic": replay.target,
         "delivery": replay.delivery,
         "checkpointLocation": folder.at(write),
         "writeId": write,
     }
-    return settings | ({} if replay.rate is None else {"rate": replay.rate // tasks})
 
 
 def _chosen(spark: SparkSession, replay: Replay) -> DataFrame:
