@@ -1,8 +1,12 @@
 """Pipelines as they run: what they show meanwhile, and how they go on after an end or an interruption."""
 
 import io
+import os
+import signal
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,10 +17,12 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ariane.cli import pipeline
+from ariane.cli.pipeline import SIGNALLED
 from ariane.cli.pipeline_display import SparkTasks
 from ariane.message import Message
 from ariane.spark.cluster import Cluster
 from ariane.spark.pipelines import replay
+from ariane.spark.pipelines.archive import archived_offsets
 from ariane.spark.pipelines.folders import Folder
 from ariane.spark.pipelines.replay import REPLAY_OF, Replay, run_replay, shares
 from ariane.spark.pipelines.replay_state import State
@@ -26,7 +32,7 @@ from ariane.spark.sink_sender import SinkSender
 from tests.peers import unique
 from tests.spark.clusters import Target, await_that, now_ms, numbered
 from tests.spark.conftest import RecordedStore
-from tests.spark.test_pipelines import run
+from tests.spark.test_pipelines import archived, run
 
 
 @pytest.fixture
@@ -108,6 +114,66 @@ def test_a_replay_that_was_interrupted_sends_the_hours_that_are_left(spark: Any,
     assert "40 messages replayed" in again.output
     copies = Counter(message.properties[REPLAY_OF] for message in ours.received(target))
     assert copies == Counter(message.message_id for message in ours.received(topic))
+
+
+@pytest.fixture
+def no_death() -> Iterator[None]:
+    """A signal that nobody handles is an error of the test, and not its end."""
+
+    def fail(number: int, _: object) -> None:
+        raise AssertionError(f"nobody handled signal {number}")
+
+    before = {number: signal.signal(number, fail) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    assert all(signal.signal(number, handler) is fail for number, handler in before.items())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_continuous_archive_goes_on_until_it_is_stopped(
+    spark: Any, ours: Target, tmp_path: Path, no_death: None, number: signal.Signals
+) -> None:
+    topic, path = ours.topic(queues=1), tmp_path / "archive"
+    messages = numbered(topic, 30)
+
+    def send_and_stop() -> None:
+        try:
+            for end in (10, 20):
+                ours.send(topic, messages[end - 10 : end], queue_ids=(0,))
+                await_that("the archive", lambda end=end: _committed(spark, path, topic) == end)
+        finally:
+            os.kill(os.getpid(), number)
+
+    with ThreadPoolExecutor(1) as helper:
+        sent = helper.submit(send_and_stop)
+        output = run("archive", path, "-n", ours.namesrv, "-t", topic, "--continuous").output
+        sent.result()
+    assert "20 messages archived" in output
+    ours.send(topic, messages[20:], queue_ids=(0,))
+    assert "10 messages archived" in run("archive", path, "-n", ours.namesrv, "-t", topic).output
+    assert archived(spark, path) == Counter(range(30))
+
+
+def _committed(spark: Any, path: Path, topic: str) -> int:
+    """Up to where finished batches go."""
+    found = archived_offsets(spark, str(path))
+    return int(found[topic]["broker-a"]["0"]) if topic in found else 0
+
+
+def test_an_archive_to_the_present_that_is_stopped_says_so(
+    spark: Any, ours: Target, tmp_path: Path, no_death: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, path = ours.topic(queues=1), tmp_path / "archive"
+    ours.send(topic, numbered(topic, 10), queue_ids=(0,))
+
+    def stop(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise Crash  # in the middle of its batch
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "move", stop)
+        run("archive", path, "-n", ours.namesrv, "-t", topic, code=SIGNALLED + signal.SIGTERM)
+    run("archive", path, "-n", ours.namesrv, "-t", topic)
+    assert archived(spark, path) == Counter(range(10))
 
 
 class Crash(Exception):

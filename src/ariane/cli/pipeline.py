@@ -34,6 +34,7 @@ Conf = Annotated[list[str], typer.Option("--conf", help="a setting of Spark, nam
 Option = Annotated[list[str], typer.Option("--option", help="a further option of the source or sink, name=value")]
 
 LATE = 3  # exit code when an archive is about to lose messages
+SIGNALLED = 128  # and the number of the signal: exit code of what was stopped before its end
 
 
 def session(master: str, conf: list[str]) -> "SparkSession":
@@ -95,7 +96,7 @@ def archive(
     topic: Topic = "",
     pattern: Pattern = "",
     store: Store = "",
-    continuous: Annotated[bool, typer.Option("--continuous", help="go on until stopped")] = False,
+    continuous: Annotated[bool, typer.Option("--continuous", help="go on until SIGINT or SIGTERM")] = False,
     delta: Annotated[bool, typer.Option("--delta", help="a Delta table instead of Parquet")] = False,
     compact: Annotated[bool, typer.Option("--compact", help="put small files together afterwards")] = False,
     before_expiry: Annotated[
@@ -120,6 +121,8 @@ def archive(
     form = archiving.Archive(path, "delta" if delta else "parquet")
     seen = follow(err, archiving.start_archive(spark, origin, form, continuous=continuous), "archive", spark)
     out.print(f"{seen.count:,} messages archived to {path}")
+    if seen.stopped and not continuous:
+        raise typer.Exit(SIGNALLED + seen.stopped)
     if store:
         _archived_files(spark, path, store)
     if compact:
@@ -227,6 +230,8 @@ def analyse(
         origin = _origin(namesrv, topic, pattern, store, option)
         query = analysing.start_windows(spark, origin, questions, parquet, checkpoint)
         seen = follow(err, query, "analyse", spark)
+        if seen.stopped:
+            raise typer.Exit(SIGNALLED + seen.stopped)
         late = seen.observed["late"]
         out.print(f"{seen.count:,} messages counted, {late:,} of them late; windows that are over are in {parquet}")
         return
