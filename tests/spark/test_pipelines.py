@@ -13,10 +13,11 @@ from typer.testing import CliRunner, Result
 
 from ariane.cli.pipeline import LATE, app
 from ariane.cli.pipeline_tables import SHOWN, print_answers
-from ariane.client.sync import Admin, Producer
+from ariane.client.options import ConsumeFrom
+from ariane.client.sync import Admin, Producer, PushConsumer
 from ariane.env import Env, SystemClock
 from ariane.errors import ArianeError
-from ariane.message import Message, MessageQueue
+from ariane.message import Message, MessageQueue, dead_letter_topic
 from ariane.protocol.codes import RequestCode
 from ariane.spark import cluster as spark_cluster
 from ariane.spark.access import Access
@@ -34,6 +35,7 @@ from tests.cluster import running_cluster
 from tests.peers import unique
 from tests.spark.clusters import Target, await_that, now_ms, numbered
 from tests.spark.conftest import RecordedStore
+from tests.spark.test_sink_crashes import ROWS, Crash, Write
 
 
 def run(*arguments: Any, code: int = 0) -> Result:
@@ -333,6 +335,58 @@ def test_lag_is_told_in_messages_and_time(spark: Any, ours: Target, tmp_path: Pa
     (row,) = spark.read.parquet(str(tmp_path / "lag")).collect()
     assert (row.group, row.committed, row.end, row.lag) == (group, 4, 10, 6)
     assert row.behindMs > 0
+
+
+def test_lag_over_time_is_appended_to_a_table(spark: Any, ours: Target, tmp_path: Path) -> None:
+    topic, group, table = ours.topic(queues=1), unique("group"), tmp_path / "lag"
+    ours.send(topic, numbered(topic, 10), queue_ids=(0,))
+    with Admin(name_servers=ours.namesrv) as admin:
+        for committed in (4, 9):
+            admin.commit(group, MessageQueue(topic, "broker-a", 0), committed)
+            every = ["--every", 0.01, "--samples", 2, "--parquet", table]
+            output = run("lag", "-n", ours.namesrv, "-g", group, "-t", topic, *every).output
+            assert output.count(f"{topic}\tbroker-a\t0\t{committed}\t10\t{10 - committed}\t") == 2
+    rows = spark.read.parquet(str(table)).orderBy("at").collect()
+    assert [row.lag for row in rows] == [6, 6, 1, 1]
+    assert len({row.at for row in rows}) == 4
+
+
+def test_dead_letters_of_a_running_cluster_are_told(spark: Any, ours: Target) -> None:
+    topic, group = ours.topic(queues=1), unique("group")
+    ours.send(topic, [Message(topic, b"hopeless", tags="T", keys="k1")] * 3, queue_ids=(0,))
+
+    def fail(_: object) -> None:
+        raise ValueError("not today")
+
+    def told(*which: str) -> list[list[str]]:
+        lines = [line.split("\t") for line in run("dlq", "-n", ours.namesrv, *which).output.splitlines()]
+        return [line for line in lines if line[0] == group]
+
+    options = {"name_servers": ours.namesrv, "consume_from": ConsumeFrom.FIRST, "max_reconsume_times": 0}
+    with PushConsumer(group, topic, fail, **options), Admin(name_servers=ours.namesrv) as admin:
+        await_that("dead letters", lambda: _dead_letters(admin, group) == 3)
+    for which in (["-g", group], []):
+        ((_, origin, tag, count, *_, samples),) = told(*which)
+        assert (origin, tag, count) == (topic, "T", "3")
+        assert samples.count("hopeless") == 3
+    assert told("-g", unique("group")) == []  # a group of which nothing failed
+
+
+def _dead_letters(admin: Admin, group: str) -> int:
+    topic = dead_letter_topic(group)
+    if topic not in admin.topics():
+        return 0
+    return sum(offsets.max_offset for offsets in admin.topic_stats(topic).offset_table.values())
+
+
+def test_a_dead_driver_is_stood_in_for_by_command(ours: Target, tmp_path: Path) -> None:
+    write = Write(ours, tmp_path)
+    with pytest.raises(Crash):
+        write.commit(write.tasks(), "after the decision")
+    assert write.seen() == Counter()
+    finished = [json.loads(run("settle", tmp_path / "checkpoint", "-n", ours.namesrv).output) for _ in range(2)]
+    assert [len(told["finished"]) for told in finished] == [1, 0]
+    assert write.seen() == Counter(range(ROWS))
 
 
 def test_dead_letters_are_told_by_origin_with_samples(spark: Any, clean_store: RecordedStore) -> None:

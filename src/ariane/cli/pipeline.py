@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -297,8 +298,11 @@ def dlq(
     from ariane.spark.pipelines.dlq import summary
     from ariane.spark.pipelines.origin import batch
 
-    topics = ",".join(dead_letter_topic(name.strip()) for name in group.split(",") if name.strip())
-    origin = _origin(namesrv, topics, "" if topics or store else "%DLQ%.*", store, option)
+    names = "|".join(re.escape(name.strip()) for name in group.split(",") if name.strip())
+    topics = dead_letter_topic(
+        f"(?:{names or '.*'})"
+    )  # a pattern, for a group of which nothing failed has no such topic
+    origin = _origin(namesrv, "", topics, store, option)
     spark = session(master, conf)
     _print(summary(batch(spark, origin), samples), "dlq")
 
