@@ -31,6 +31,12 @@ class Folder:
     def exists(self, name: str) -> bool:
         return bool(self._files.exists(self._inside(name)))
 
+    def names(self, name: str) -> list[str]:
+        """What is in a folder below; none when it is not there. Others may be writing there."""
+        if not self.exists(name):
+            return []
+        return [status.getPath().getName() for status in self._files.listStatus(self._inside(name))]
+
     def walk(self, name: str = "") -> Iterator[tuple[str, int]]:
         """Every file below, by its path inside the folder, with its size; hidden ones are Ariane's or Spark's own."""
         start = self._inside(name) if name else self._root
