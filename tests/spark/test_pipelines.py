@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from ariane.cli.pipeline import LATE, app
-from ariane.cli.pipeline_tables import SHOWN, print_answers
+from ariane.cli.pipeline_tables import SHOWN, print_answers, print_table
 from ariane.client.options import ConsumeFrom
 from ariane.client.sync import Admin, Producer, PushConsumer
 from ariane.env import Env, SystemClock
@@ -282,6 +283,15 @@ def test_a_screen_shows_the_last_windows_and_says_that_there_are_more() -> None:
     assert "2 earlier rows of windows are not shown" in shown
     assert "1001" not in shown
     assert shown.count("orders") == SHOWN
+
+
+def test_times_are_printed_in_utc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        print_table(Console(file=io.StringIO()), ["since"], [[datetime(2026, 1, 1, 9)]])
+    time.tzset()
+    assert capsys.readouterr().out == "since\n2026-01-01 00:00:00+00:00\n"
 
 
 class AnHourAgo(SystemClock):

@@ -1,7 +1,7 @@
 """Results of pipelines on the screen as tables, or with tabs for other programs."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -27,8 +27,9 @@ def print_table(out: Console, columns: Sequence[str], rows: Iterable[Sequence[An
 
 
 def _cell(value: Any) -> str:
+    """Times in UTC: Spark gives them in the driver's zone, without saying so."""
     if isinstance(value, datetime):
-        return value.isoformat(" ", "seconds")
+        return value.astimezone(UTC).isoformat(" ", "seconds")
     return "" if value is None else str(value)
 
 
