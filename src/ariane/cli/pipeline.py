@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -9,16 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from ariane.cli.pipeline_display import display, follow
 from ariane.cli.pipeline_errors import PipelineGroup
+from ariane.cli.pipeline_tables import print_answers, print_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ariane.spark.access import Access
     from ariane.spark.pipelines.origin import Origin
+    from ariane.spark.pipelines.status import FileStatus
 
 app = typer.Typer(cls=PipelineGroup, help="Data pipelines over topics and stores, on Spark.", no_args_is_help=True)
 out = Console(soft_wrap=True, highlight=False)
@@ -33,6 +35,7 @@ Conf = Annotated[list[str], typer.Option("--conf", help="a setting of Spark, nam
 Option = Annotated[list[str], typer.Option("--option", help="a further option of the source or sink, name=value")]
 
 LATE = 3  # exit code when an archive is about to lose messages
+SIGNALLED = 128  # and the number of the signal: exit code of what was stopped before its end
 
 
 def session(master: str, conf: list[str]) -> "SparkSession":
@@ -65,7 +68,7 @@ def _origin(namesrv: str, topic: str, pattern: str, store: str, option: list[str
     from ariane.spark.pipelines.origin import Stores, Topics
 
     if store:
-        return Stores(store, topic, _pairs(option))
+        return Stores(store, topic, pattern, _pairs(option))
     if not namesrv:
         raise typer.BadParameter("--namesrv or --store is needed")
     return Topics(namesrv, topic, pattern, _pairs(option))
@@ -81,16 +84,10 @@ def _access(namesrv: str, option: list[str]) -> "Access":
 
 
 def _print(frame: "DataFrame", what: str) -> None:
-    """A small frame as a table on the screen, or with tabs for other programs."""
+    """A small frame as a table."""
     with display(err, what, frame.sparkSession):
-        rows = [["" if value is None else str(value) for value in row] for row in frame.collect()]
-    if not out.is_terminal:
-        typer.echo("\n".join("\t".join(row) for row in [frame.columns, *rows]))
-        return
-    table = Table(*frame.columns)
-    for row in rows:
-        table.add_row(*row)
-    out.print(table)
+        rows = frame.collect()
+    print_table(out, frame.columns, rows)
 
 
 @app.command()
@@ -100,13 +97,15 @@ def archive(
     topic: Topic = "",
     pattern: Pattern = "",
     store: Store = "",
-    continuous: Annotated[bool, typer.Option("--continuous", help="go on until stopped")] = False,
+    continuous: Annotated[bool, typer.Option("--continuous", help="go on until SIGINT or SIGTERM")] = False,
     delta: Annotated[bool, typer.Option("--delta", help="a Delta table instead of Parquet")] = False,
     compact: Annotated[bool, typer.Option("--compact", help="put small files together afterwards")] = False,
     before_expiry: Annotated[
-        float, typer.Option(help="only look: exit with 3 if messages not archived expire within so many hours")
-    ] = 0,
-    retention: Annotated[float, typer.Option(help="hours that brokers keep messages, fileReservedTime")] = 72,
+        float | None, typer.Option(help="only look: exit with 3 if messages not archived expire within so many hours")
+    ] = None,
+    retention: Annotated[
+        float | None, typer.Option(help="hours that brokers keep messages; without it they are asked")
+    ] = None,
     master: Master = "",
     conf: Conf = [],
     option: Option = [],
@@ -116,13 +115,15 @@ def archive(
     from ariane.spark.pipelines.compaction import compact as compact_files
 
     spark = session(master, conf)
-    if before_expiry:
-        _expiry(spark, path, namesrv, topic, option, before_expiry, retention)
+    origin = _origin(namesrv, topic, pattern, store, option)
+    if before_expiry is not None:
+        _expiry(spark, path, origin, before_expiry, retention)
         return
     form = archiving.Archive(path, "delta" if delta else "parquet")
-    origin = _origin(namesrv, topic, pattern, store, option)
-    rows = follow(err, archiving.start_archive(spark, origin, form, continuous=continuous), "archive", spark)
-    out.print(f"{rows:,} messages archived to {path}")
+    seen = follow(err, archiving.start_archive(spark, origin, form, continuous=continuous), "archive", spark)
+    out.print(f"{seen.count:,} messages archived to {path}")
+    if seen.stopped and not continuous:
+        raise typer.Exit(SIGNALLED + seen.stopped)
     if store:
         _archived_files(spark, path, store)
     if compact:
@@ -133,22 +134,31 @@ def _archived_files(spark: "SparkSession", path: str, store: str) -> None:
     from ariane.spark.pipelines.status import file_status
 
     for status in file_status(spark, path, store):
-        word = "archived" if status.archived else f"not archived, {status.missing:,} bytes missing"
-        out.print(f"  {status.file}  {word}")
+        out.print(f"  {status.file}  {_archived(status)}")
 
 
-def _expiry(
-    spark: "SparkSession", path: str, namesrv: str, topic: str, option: list[str], hours: float, retention: float
-) -> None:
+def _archived(status: "FileStatus") -> str:
+    if status.archived:
+        return "archived"
+    if status.filters:
+        return f"not archived: messages were left out by {', '.join(status.filters)}"
+    return f"not archived, {status.missing:,} bytes missing"
+
+
+def _expiry(spark: "SparkSession", path: str, origin: "Origin", hours: float, retention: float | None) -> None:
     from ariane.spark.pipelines.archive import archived_offsets
-    from ariane.spark.pipelines.expiry import behind
+    from ariane.spark.pipelines.expiry import DEFAULT_HOURS, behind
+    from ariane.spark.pipelines.origin import Stores
 
-    topics = [name.strip() for name in topic.split(",") if name.strip()]
-    found = behind(_access(namesrv, option), topics, archived_offsets(spark, path), retention)
-    for queue in found:
+    if isinstance(origin, Stores):
+        raise typer.BadParameter("--before-expiry asks brokers: with --namesrv, not --store")
+    late = behind(origin, archived_offsets(spark, path), retention)
+    for broker, reason in late.silent.items():
+        err.print(f"{broker} does not say how long it keeps messages, {DEFAULT_HOURS:g} h are taken: {reason}")
+    for queue in late.queues:
         left = f"{queue.lost:,} lost already" if queue.lost else f"{queue.hours_left:.1f} h left"
         out.print(f"{queue.queue}: {queue.missing:,} messages not archived, {left}")
-    if any(queue.hours_left < hours for queue in found):
+    if any(queue.hours_left < hours for queue in late.queues):
         err.print(f"[red]the archive lags: messages expire within {hours:g} h[/red]")
         raise typer.Exit(LATE)
     out.print(f"nothing expires within {hours:g} h that is not archived")
@@ -161,7 +171,7 @@ def replay(
     target: Annotated[str, typer.Argument(help="the topic to send to")],
     namesrv: NameServer = "",
     state: Annotated[str, typer.Option(help="a folder that remembers what is done, to go on after a crash")] = "",
-    start: Annotated[str, typer.Option(help="from this time of storing on")] = "",
+    start: Annotated[str, typer.Option(help="from this time of storing on, as 2026-01-31T12:00:00 (UTC)")] = "",
     end: Annotated[str, typer.Option(help="before this time of storing")] = "",
     rate: Annotated[int, typer.Option(help="messages a second; 0 without a limit")] = 0,
     exactly_once: Annotated[bool, typer.Option("--exactly-once", help="each hour in a transaction")] = False,
@@ -174,7 +184,7 @@ def replay(
 
     delivery = "exactly-once" if exactly_once else "at-least-once"
     plan = Replay(
-        archive, topic, target, namesrv, state or f"{archive.rstrip('/')}/_ariane/replay-{target}", start, end,
+        archive, topic, target, namesrv, state or f"{archive.rstrip('/')}/_ariane/replay", start, end,
         rate or None, delivery, tuple(_pairs(option).items()),
     )  # fmt: skip
     total = 0
@@ -197,8 +207,8 @@ def analyse(
     watermark: Annotated[str, typer.Option(help="a message stored so long after its birth is late")] = "10 minutes",
     body_schema: Annotated[str, typer.Option(help="of JSON bodies: 'amount double, city string'")] = "",
     html: Annotated[Path | None, typer.Option(help="write a page with plots")] = None,
-    parquet: Annotated[str, typer.Option(help="write the windows as Parquet")] = "",
-    to_topic: Annotated[str, typer.Option(help="send the windows to a topic, as JSON")] = "",
+    parquet: Annotated[str, typer.Option(help="write the windows as Parquet, with --body-schema also the fields")] = "",
+    to_topic: Annotated[str, typer.Option(help="send the same to a topic, as JSON")] = "",
     checkpoint: Annotated[
         str, typer.Option(help="count on from the last run into --parquet, and remember here how far it came")
     ] = "",
@@ -208,7 +218,7 @@ def analyse(
 ) -> None:
     """Counts, bytes, latencies, top keys, tags and producers, late messages, fields of JSON bodies."""
     from ariane.spark.pipelines import analyse as analysing
-    from ariane.spark.pipelines.archive import read_archive
+    from ariane.spark.pipelines.archive import archived_rows
     from ariane.spark.pipelines.origin import batch
     from ariane.spark.pipelines.output import windows_to_topic
     from ariane.spark.pipelines.report import page
@@ -216,19 +226,23 @@ def analyse(
     spark = session(master, conf)
     questions = analysing.Questions(window, watermark, body_schema=body_schema)
     if checkpoint:
-        if html or to_topic or archive or body_schema:
+        if html or to_topic or archive:
             raise typer.BadParameter("--checkpoint goes on counting windows: only with --parquet")
         origin = _origin(namesrv, topic, pattern, store, option)
-        count = follow(err, analysing.start_windows(spark, origin, questions, parquet, checkpoint), "analyse", spark)
-        out.print(f"{count:,} messages counted; windows that are over are in {parquet}")
+        query = analysing.start_windows(spark, origin, questions, parquet, checkpoint)
+        seen = follow(err, query, "analyse", spark)
+        if seen.stopped:
+            raise typer.Exit(SIGNALLED + seen.stopped)
+        late = seen.observed["late"]
+        out.print(f"{seen.count:,} messages counted, {late:,} of them late; windows that are over are in {parquet}")
         return
     with display(err, "analyse", spark):
-        rows = (
-            read_archive(spark, archive) if archive else batch(spark, _origin(namesrv, topic, pattern, store, option))
-        )
+        if archive:
+            rows = archived_rows(spark, archive, topic, pattern)
+        else:
+            rows = batch(spark, _origin(namesrv, topic, pattern, store, option))
         answers = analysing.analyse(rows, questions)
-    for name, value in answers.totals.items():
-        out.print(f"{name:16} {value}")
+    print_answers(out, answers)
     if html is not None:
         html.write_text(page(answers, f"Topics {topic or pattern or archive or store}"))
         out.print(f"report: {html}")
@@ -284,8 +298,11 @@ def dlq(
     from ariane.spark.pipelines.dlq import summary
     from ariane.spark.pipelines.origin import batch
 
-    topics = ",".join(dead_letter_topic(name.strip()) for name in group.split(",") if name.strip())
-    origin = _origin(namesrv, topics, "" if topics or store else "%DLQ%.*", store, option)
+    names = "|".join(re.escape(name.strip()) for name in group.split(",") if name.strip())
+    topics = dead_letter_topic(
+        f"(?:{names or '.*'})"
+    )  # a pattern, for a group of which nothing failed has no such topic
+    origin = _origin(namesrv, "", topics, store, option)
     spark = session(master, conf)
     _print(summary(batch(spark, origin), samples), "dlq")
 

@@ -1,5 +1,8 @@
 """How far a pipeline is, in a line on the screen that is gone when it is done."""
 
+import signal
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -40,32 +43,68 @@ def display(err: Console, what: str, spark: Any) -> Iterator[Show]:
         yield lambda text: progress.update(task, description=f"{what}: {text}")
 
 
-def follow(err: Console, query: Any, what: str, spark: Any) -> int:
-    """Show a query's progress until it ends; how many rows it had."""
-    rows = _Rows()
-    with display(err, what, spark) as show:
-        while not query.awaitTermination(1):
+def follow(err: Console, query: Any, what: str, spark: Any) -> "Rows":
+    """Show a query's progress until it ends, or until a signal says so; what it had."""
+    rows = Rows()
+    with display(err, what, spark) as show, _signals(rows):
+        while not _is_over(query, rows):
             rows.take(query.recentProgress)
             last = query.lastProgress
             if last is not None:
                 speed = last.processedRowsPerSecond or 0
                 show(f"{rows.count:,} messages, {speed:,.0f} a second, {_behind(last)} behind")
+        query.stop()
         rows.take(query.recentProgress)
         show(f"{rows.count:,} messages")
-    return rows.count
+    return rows
 
 
-class _Rows:
+def _is_over(query: Any, rows: "Rows") -> bool:
+    """Wait a little for the query's end. A signal may reach Spark's workers too: what they say then is no error."""
+    from pyspark.errors import StreamingQueryException
+
+    try:
+        return bool(query.awaitTermination(1)) or rows.stopped is not None
+    except StreamingQueryException:
+        if rows.stopped is None:
+            raise
+        return True
+
+
+@contextmanager
+def _signals(rows: "Rows") -> Iterator[None]:
+    """Note the signals that ask a program to end, instead of dying of them in the middle of a batch."""
+
+    def note(number: int, _: object) -> None:
+        rows.stopped = number
+
+    if threading.current_thread() is not threading.main_thread():  # only there Python hears of signals
+        yield
+        return
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Rows:
     """The rows of a query: Spark remembers only its last reports."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.stopped: int | None = None  # by this signal
+        self.observed: Counter[str] = Counter()
+        """What the query counts beside, by `observe`."""
         self._batch = -1
 
     def take(self, reports: Any) -> None:
         for progress in reports:
             if progress.batchId > self._batch:
                 self.count += progress.numInputRows
+                for counted in progress.observedMetrics.values():
+                    self.observed.update(counted.asDict())
                 self._batch = progress.batchId
 
 

@@ -7,12 +7,11 @@ their order: a queue's next request waits for the answer to the one before.
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from ariane.client.queue_choice import by_hash
 from ariane.client.refusals import refusal
-from ariane.env import Clock, SystemClock
 from ariane.errors import ArianeError, BrokerRefused, RemotingError, SendError
 from ariane.message import AUTO_CREATE_TOPIC, Message, MessageQueue
 from ariane.protocol.batch import BatchItem, encode_batch
@@ -73,7 +72,6 @@ class SinkSender:
     on_stored: Stored = lambda _request, _answer: None
     turn: int = 0
     half: bool = False
-    clock: Clock = field(default_factory=SystemClock)
     connections: Connections = CONNECTIONS
 
     def __post_init__(self) -> None:
@@ -82,7 +80,7 @@ class SinkSender:
         self._lines: dict[str, _Line] = {}
         self._queues: dict[str, list[MessageQueue]] = {}
         self._sent = 0
-        self._began = self.clock.monotonic()
+        self._began = self.cluster.monotonic()
 
     def add(self, row: Row) -> None:
         """Take a row; it leaves when its request is full."""
@@ -103,9 +101,9 @@ class SinkSender:
     def _keep_to_rate(self) -> None:
         self._sent += 1
         if self.options.rate is not None:
-            ahead = self._sent / self.options.rate - (self.clock.monotonic() - self._began)
+            ahead = self._sent / self.options.rate - (self.cluster.monotonic() - self._began)
             if ahead > _PAUSE:
-                threading.Event().wait(ahead)
+                self.cluster.pause(ahead)
 
     def flush(self) -> None:
         """Send what is left, and wait until everything is stored."""

@@ -1,12 +1,13 @@
 """What is in a topic: how much, when, how late, from whom; and for JSON bodies what is in their fields."""
 
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.types import NumericType
+from pyspark.sql.types import AtomicType, DataType, NumericType, StructType
 
 from ariane.errors import ConfigError
 from ariane.spark.pipelines.origin import Origin, Stores, stream
@@ -36,19 +37,31 @@ def latency() -> Column:
     return F.unix_millis("storeTimestamp") - F.unix_millis("bornTimestamp")
 
 
+def late(questions: Questions) -> Column:
+    """Whether a message was stored later after its birth than the watermark waits."""
+    return F.col("storeTimestamp") > F.col("bornTimestamp") + F.expr(f"INTERVAL {questions.watermark}")
+
+
 def windowed(rows: DataFrame, questions: Questions) -> DataFrame:
-    """Counts, bytes and latencies by topic and window of the birth time; for batches and streams alike."""
-    measured = rows.withColumn("latency", latency()).withColumn("bytes", F.length("body"))
+    """Counts, bytes and latencies by topic and window of the birth time; for batches and streams alike.
+
+    With a schema of the bodies there is a column `fields` too: of each field how often it is there, and its range.
+    """
+    measures = [
+        F.count("*").alias("messages"),
+        F.sum(F.length("body")).alias("bytes"),
+        F.count_if(late(questions)).alias("late"),
+        F.percentile_approx(latency(), 0.5).alias("latency_ms_p50"),
+        F.percentile_approx(latency(), 0.99).alias("latency_ms_p99"),
+        F.max(latency()).alias("latency_ms_max"),
+    ]
+    if questions.body_schema:
+        rows = typed(rows, questions.body_schema)
+        measures.append(_measured_fields(rows).alias("fields"))
     counted = (
-        measured.withWatermark("bornTimestamp", questions.watermark)
+        rows.withWatermark("bornTimestamp", questions.watermark)
         .groupBy("topic", F.window("bornTimestamp", questions.window).alias("window"))
-        .agg(
-            F.count("*").alias("messages"),
-            F.sum("bytes").alias("bytes"),
-            F.percentile_approx("latency", 0.5).alias("latency_ms_p50"),
-            F.percentile_approx("latency", 0.99).alias("latency_ms_p99"),
-            F.max("latency").alias("latency_ms_max"),
-        )
+        .agg(*measures)
     )
     times = F.col("window.start").alias("from"), F.col("window.end").alias("to")
     return counted.select("topic", *times, *counted.columns[2:])
@@ -59,16 +72,13 @@ def start_windows(
 ) -> StreamingQuery:
     """Append the windows that are over to a Parquet table, up to the present; the next run goes on from there.
 
-    A window is over when a message was born later than its end by the watermark.
+    A window is over when a message was born later than its end by the watermark. What is later than that is in no
+    window; the query's progress tells how many were late, as its metric `late`.
     """
     if not path:
         raise ConfigError("an analysis that goes on needs a folder for its windows: --parquet")
-    writer = (
-        windowed(stream(spark, _from_the_beginning(origin)), questions)
-        .writeStream.format("parquet")
-        .outputMode("append")
-    )
-    writer = writer.option("path", path)
+    rows = stream(spark, _from_the_beginning(origin)).observe("late", F.count_if(late(questions)).alias("late"))
+    writer = windowed(rows, questions).writeStream.format("parquet").outputMode("append").option("path", path)
     return writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
 
 
@@ -84,7 +94,7 @@ def analyse(rows: DataFrame, questions: Questions) -> Answers:
     rows = rows.persist()
     try:
         answers = Answers(questions, _totals(rows, questions))
-        answers.tables["windows"] = _collect(windowed(rows, questions).orderBy("topic", "from"))
+        answers.tables["windows"] = _collect(windowed(rows, questions).drop("fields").orderBy("topic", "from"))
         answers.tables["latencies"] = _latencies(rows)
         for name, column in (("keys", "keys"), ("tags", "tags"), ("producers", "producer")):
             answers.tables[f"top {name}"] = _top(rows, column, questions.top)
@@ -96,24 +106,28 @@ def analyse(rows: DataFrame, questions: Questions) -> Answers:
 
 
 def _collect(frame: DataFrame) -> list[dict[str, Any]]:
-    return [row.asDict() for row in frame.collect()]
+    """Rows of a small result; times are in UTC, not in the driver's zone as Spark gives them."""
+    return [{name: _utc(value) for name, value in row.asDict().items()} for row in frame.collect()]
+
+
+def _utc(value: Any) -> Any:
+    return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
 def _totals(rows: DataFrame, questions: Questions) -> dict[str, Any]:
-    late = F.col("storeTimestamp") > F.col("bornTimestamp") + F.expr(f"INTERVAL {questions.watermark}")
-    measured = rows.withColumn("latency", latency())
+    queue = F.struct(F.coalesce("brokerName", "storeHost"), "topic", "queueId")  # stores do not name their broker
     (totals,) = _collect(
-        measured.agg(
+        rows.agg(
             F.count("*").alias("messages"),
             F.sum(F.length("body")).alias("bytes"),
             F.countDistinct("topic").alias("topics"),
-            F.countDistinct("brokerName", "topic", "queueId").alias("queues"),
+            F.countDistinct(queue).alias("queues"),
             F.min("storeTimestamp").alias("first"),
             F.max("storeTimestamp").alias("last"),
-            F.sum(late.cast("bigint")).alias("late"),
-            F.percentile_approx("latency", 0.5).alias("latency_ms_p50"),
-            F.percentile_approx("latency", 0.99).alias("latency_ms_p99"),
-            F.max("latency").alias("latency_ms_max"),
+            F.count_if(late(questions)).alias("late"),
+            F.percentile_approx(latency(), 0.5).alias("latency_ms_p50"),
+            F.percentile_approx(latency(), 0.99).alias("latency_ms_p99"),
+            F.max(latency()).alias("latency_ms_max"),
         )
     )
     return totals
@@ -144,19 +158,32 @@ def typed(rows: DataFrame, schema: str) -> DataFrame:
 
 def fields(rows: DataFrame, schema: str) -> list[dict[str, Any]]:
     """For each field of JSON bodies how often it is there, and its range."""
-    values = typed(rows, schema).select("value.*")
-    measures: list[Column] = [F.count("*").alias("all")]
-    for column in values.schema.fields:
-        name, is_number = column.name, isinstance(column.dataType, NumericType)
-        measures += [
-            F.count(name).alias(f"{name}.present"),
-            F.min(name).cast("string").alias(f"{name}.min"),
-            F.max(name).cast("string").alias(f"{name}.max"),
-            (F.avg(name) if is_number else F.lit(None).cast("double")).alias(f"{name}.mean"),
-        ]
-    (found,) = _collect(values.agg(*measures))
+    values = typed(rows, schema)
+    ((count, found),) = values.agg(F.count("*"), _measured_fields(values)).collect()
     return [
-        {"field": name, "missing": found["all"] - found[f"{name}.present"]}
-        | {what: found[f"{name}.{what}"] for what in ("present", "min", "max", "mean")}
-        for name in values.columns
+        {"field": name, "missing": count - measured["present"], **_in_words(measured.asDict())}
+        for name, measured in found.asDict().items()
     ]
+
+
+def _in_words(measured: dict[str, Any]) -> dict[str, Any]:
+    """Least and greatest of different fields are of different types, so in one table they are text."""
+    return measured | {name: str(measured[name]) for name in ("min", "max") if measured[name] is not None}
+
+
+def _measured_fields(rows: DataFrame) -> Column:
+    """A column for each field of `value`, to aggregate."""
+    kind = rows.schema["value"].dataType
+    assert isinstance(kind, StructType)
+    return F.struct(*(_measured(F.col("value")[field.name], field.dataType).alias(field.name) for field in kind))
+
+
+def _measured(value: Column, kind: DataType) -> Column:
+    """Only plain values have a range, only numbers a mean."""
+    nothing = F.lit(None)
+    return F.struct(
+        F.count(value).alias("present"),
+        (F.min(value) if isinstance(kind, AtomicType) else nothing.cast("string")).alias("min"),
+        (F.max(value) if isinstance(kind, AtomicType) else nothing.cast("string")).alias("max"),
+        (F.avg(value) if isinstance(kind, NumericType) else nothing.cast("double")).alias("mean"),
+    )

@@ -11,17 +11,22 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StringType
 
 from ariane.errors import ConfigError
 from ariane.spark.pipelines.compaction import CHECKPOINT, batch_of, last_batch, recover
 from ariane.spark.pipelines.folders import NOTES, Folder
-from ariane.spark.pipelines.origin import Origin, Topics, stream
+from ariane.spark.pipelines.origin import Origin, Stores, Topics, stream
+from ariane.spark.schema import default_schema
 
 STAGING: Final = f"{NOTES}/staging"
-HOUR: Final = "yyyy-MM-dd-HH"
+FILTERS: Final = f"{NOTES}/filters.json"
+
+# said, for Spark would make a number of a topic 007
+_SCHEMA: Final = default_schema(broker_known=False).add("hour", StringType())
 
 
 @dataclass(frozen=True)
@@ -61,18 +66,44 @@ def start_archive(spark: SparkSession, origin: Origin, archive: Archive, *, cont
         require_delta(spark)
     folder = Folder(spark, archive.path)
     recover(folder)
-    rows = stream(spark, origin, **archive.limits(origin)).withColumn("hour", F.date_format("storeTimestamp", HOUR))
+    rows = stream(spark, origin, **archive.limits(origin)).withColumn("hour", hour_of("storeTimestamp"))
+    if isinstance(origin, Stores):
+        _note_filters(folder, origin)
     write = _to_delta(archive) if archive.form == "delta" else _to_parquet(folder)
     writer = rows.writeStream.queryName(f"archive to {archive.path}").foreachBatch(write)
     writer = writer.option("checkpointLocation", folder.at(CHECKPOINT))
     return writer.start() if continuous else writer.trigger(availableNow=True).start()
 
 
+def hour_of(column: str) -> Column:
+    """The hour of a time as 2026-01-31-12, in UTC whatever the session's time zone is."""
+    seconds = F.unix_seconds(column)
+    day = F.date_from_unix_date(F.floor(seconds / 86400).cast("int")).cast("string")
+    return F.concat(day, F.lit("-"), F.lpad((F.floor(seconds / 3600) % 24).cast("string"), 2, "0"))
+
+
+def _note_filters(folder: Folder, stores: Stores) -> None:
+    """A run that leaves messages out is remembered: later ones go on behind what it left out."""
+    known = filters_of(folder)
+    if new := [one for one in stores.filters() if one not in known]:
+        folder.write_json(FILTERS, known + new)
+
+
+def filters_of(folder: Folder) -> list[str]:
+    """The options with which runs into this archive left messages of store folders out."""
+    return list(folder.read_json(FILTERS) or [])
+
+
 def _to_parquet(folder: Folder) -> Callable[[DataFrame, int], None]:
+    begun = False
+
     def write(rows: DataFrame, batch: int) -> None:
+        nonlocal begun
         folder.remove(STAGING)
-        for name in _published(folder, batch):
-            folder.remove(name)
+        if not begun:  # only the first batch of a run may be one that was interrupted
+            for name in _published(folder, batch):
+                folder.remove(name)
+            begun = True
         _in_few_files(rows).write.partitionBy("topic", "hour").parquet(folder.at(STAGING))
         for name, _ in list(folder.walk(STAGING)):
             if name.endswith(".parquet"):
@@ -111,7 +142,15 @@ def read_archive(spark: SparkSession, path: str) -> DataFrame:
     """The archived rows."""
     if Folder(spark, path).exists("_delta_log"):
         return spark.read.format("delta").load(path)
-    return spark.read.parquet(path)
+    return spark.read.schema(_SCHEMA).parquet(path)
+
+
+def archived_rows(spark: SparkSession, path: str, topic: str = "", pattern: str = "") -> DataFrame:
+    """The archived rows of some topics, named as for the sources; of all without a name."""
+    rows = read_archive(spark, path)
+    if topic:
+        rows = rows.where(F.col("topic").isin([name.strip() for name in topic.split(",")]))
+    return rows.where(F.col("topic").rlike(f"^(?:{pattern})$")) if pattern else rows
 
 
 def archived_offsets(spark: SparkSession, path: str) -> dict[str, Any]:

@@ -35,8 +35,7 @@ def compact(spark: SparkSession, path: str, *, files: int = 4, target_bytes: int
 
 def last_batch(folder: Folder) -> int:
     """The number of the last batch that is done, -1 before the first."""
-    names = (name.rpartition("/")[2] for name, _ in folder.walk(f"{CHECKPOINT}/commits"))
-    return max((int(name) for name in names if name.isdigit()), default=-1)
+    return max((int(name) for name in folder.names(f"{CHECKPOINT}/commits") if name.isdigit()), default=-1)
 
 
 def batch_of(name: str) -> int:

@@ -5,16 +5,21 @@ from typing import Any
 
 import numpy as np
 
+from ariane.client.sync import Admin
+from ariane.errors import ArianeError, ConfigError
 from ariane.message import MessageQueue
 from ariane.spark.access import Access
 from ariane.spark.cluster import Bounds, Cluster
 from ariane.spark.offsets import from_json
+from ariane.spark.pipelines.origin import Topics
 from ariane.spark.pulling import QueueSlice, SlicePuller
 from ariane.spark.scan import hop
 from ariane.spark.topic_options import TopicOptions
+from ariane.spark.topic_plan import queues_of
 from ariane.spark.unit_table import UnitTable
 
 HOUR_MS = 3_600_000
+DEFAULT_HOURS = 72.0  # fileReservedTime of a broker that was not told otherwise
 
 
 @dataclass(frozen=True)
@@ -37,17 +42,65 @@ def store_time(cluster: Cluster, access: Access, queue: MessageQueue, offset: in
     return None
 
 
-def behind(access: Access, topics: list[str], archived: dict[str, Any], retention_hours: float) -> list[Behind]:
-    """Every queue of the topics with messages that the archive does not have, the most urgent first."""
+class Retention:
+    """How many hours brokers keep messages: as the user says, or as each broker says itself."""
+
+    def __init__(self, access: Access, cluster: Cluster, hours: float | None) -> None:
+        self._access = access
+        self._cluster = cluster
+        self._hours = hours
+        self._told: dict[str, float] = {}
+        self.silent: dict[str, str] = {}  # brokers that did not say, with the reason
+
+    def of(self, broker_name: str) -> float:
+        if self._hours is not None:
+            return self._hours
+        if broker_name not in self._told:
+            self._told[broker_name] = self._ask(broker_name)
+        return self._told[broker_name]
+
+    def _ask(self, broker_name: str) -> float:
+        try:
+            with Admin(options=self._access.client_options()) as admin:
+                said = admin.broker_config(self._cluster.addresses(broker_name)[0])
+            return _reserved_time(said)
+        except ArianeError as error:  # one that is away, or lets only operators ask
+            self.silent[broker_name] = str(error)
+            return DEFAULT_HOURS
+
+
+def _reserved_time(config: str) -> float:
+    lines = (line.partition("=") for line in config.splitlines())
+    for name, _, value in lines:
+        if name.strip() == "fileReservedTime":
+            return float(value)
+    raise ConfigError("its configuration has no fileReservedTime")
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """What an archive does not have."""
+
+    queues: list[Behind]  # the most urgent first
+    silent: dict[str, str]  # brokers that did not say how long they keep messages: RocketMQ's default is taken
+
+
+def behind(origin: Topics, archived: dict[str, Any], retention_hours: float | None = None) -> Lateness:
+    """Every queue of the topics with messages that the archive does not have."""
     have = from_json(archived)
-    with Cluster(access) as cluster:
-        bounds = cluster.bounds(cluster.queues(topics))
+    options = TopicOptions.parse(origin.settings(), streaming=True)
+    with Cluster(options.access) as cluster:
+        retention = Retention(options.access, cluster, retention_hours)
+        queues = queues_of(cluster, options)
+        if not queues:
+            raise ConfigError(f"no topic is called {origin.pattern or origin.topic}: there is nothing to look at")
+        bounds = cluster.bounds(queues)
         found = [
-            _behind(cluster, access, queue, edge, have.get(queue, 0), retention_hours)
+            _behind(cluster, options.access, queue, edge, have.get(queue, 0), retention.of(queue.broker_name))
             for queue, edge in bounds.items()
             if edge.end > have.get(queue, 0)
         ]
-    return sorted(found, key=lambda one: one.hours_left)
+    return Lateness(sorted(found, key=lambda one: one.hours_left), retention.silent)
 
 
 def _behind(

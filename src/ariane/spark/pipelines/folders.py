@@ -7,6 +7,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 NOTES: Final = "_ariane"  # what Ariane keeps beside the data; Spark passes over names that begin so
+_DRAFT: Final = ".tmp"
 
 
 class Folder:
@@ -29,6 +30,12 @@ class Folder:
 
     def exists(self, name: str) -> bool:
         return bool(self._files.exists(self._inside(name)))
+
+    def names(self, name: str) -> list[str]:
+        """What is in a folder below; none when it is not there. Others may be writing there."""
+        if not self.exists(name):
+            return []
+        return [status.getPath().getName() for status in self._files.listStatus(self._inside(name))]
 
     def walk(self, name: str = "") -> Iterator[tuple[str, int]]:
         """Every file below, by its path inside the folder, with its size; hidden ones are Ariane's or Spark's own."""
@@ -53,8 +60,11 @@ class Folder:
         self._files.delete(self._inside(name), True)
 
     def write_json(self, name: str, value: Any) -> None:
-        """Replace a small file: readers see the old one or the new one."""
-        draft, goal = self._inside(name + ".tmp"), self._inside(name)
+        """Replace a small file: whenever the power goes, readers see the old one or the new one.
+
+        Not every file system can rename over a file. So the old one goes first, and a draft without it is the new one.
+        """
+        draft, goal = self._inside(name + _DRAFT), self._inside(name)
         self._files.mkdirs(goal.getParent())
         stream = self._files.create(draft, True)
         try:
@@ -67,11 +77,16 @@ class Folder:
 
     def read_json(self, name: str) -> Any:
         """A small file, or None."""
-        path = self._inside(name)
-        if not self._files.exists(path):
-            return None
-        stream = self._files.open(path)
+        if self.exists(name):
+            return json.loads(self._read(name))
         try:
-            return json.loads(bytes(self._io.toByteArray(stream)))
+            return json.loads(self._read(name + _DRAFT)) if self.exists(name + _DRAFT) else None
+        except ValueError:  # the very first one was not written to its end
+            return None
+
+    def _read(self, name: str) -> bytes:
+        stream = self._files.open(self._inside(name))
+        try:
+            return bytes(self._io.toByteArray(stream))
         finally:
             stream.close()

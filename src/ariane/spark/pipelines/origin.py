@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 from ariane.errors import ConfigError
+from ariane.spark.commitlog_options import CommitlogOptions
 from ariane.spark.registration import register
+
+_LEAVE_OUT: Final = ("topic", "topicpattern", "startingtimestamp", "endingtimestamp", "failondataloss")
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Stores:
 
     path: str
     topic: str = ""
+    pattern: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -45,7 +49,15 @@ class Stores:
 
     def settings(self) -> dict[str, Any]:
         """The options that name them."""
-        return {"path": self.path, **({"topic": self.topic} if self.topic else {}), **self.options}
+        which = {"topic": self.topic, "topicPattern": self.pattern}
+        return {"path": self.path, **{name: value for name, value in which.items() if value}, **self.options}
+
+    def filters(self) -> list[str]:
+        """The options with which messages in the files may be left out."""
+        given = {name.lower(): f"{name}={value}" for name, value in self.settings().items()}
+        if CommitlogOptions.parse(self.settings()).fail:
+            given.pop("failondataloss", None)
+        return [given[name] for name in _LEAVE_OUT if name in given]
 
 
 Origin = Topics | Stores

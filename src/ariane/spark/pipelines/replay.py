@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,11 +25,12 @@ from ariane.message import (
     WAIT,
 )
 from ariane.spark.checks import TRY
+from ariane.spark.options import Given
 from ariane.spark.pipelines.archive import read_archive
 from ariane.spark.pipelines.folders import Folder
+from ariane.spark.pipelines.replay_state import Part, State, last_offsets, offset_in, queue
 
 REPLAY_OF: Final = "REPLAY_OF"  # property of a replayed message: the id of the one it repeats
-STATE: Final = "replayed.json"
 _OWN: Final = (  # set anew by the sink or the broker, or of no meaning outside the first sending
     CLUSTER, DELAY, DELIVER_TIME, KEYS, MSG_REGION, PRODUCER_GROUP, REAL_QUEUE_ID, REAL_TOPIC, TAGS, TIMER_DELIVER_MS,
     TRACE_ON, TRANSACTION_PREPARED, UNIQUE_KEY, WAIT, TRY, REPLAY_OF,
@@ -43,53 +45,83 @@ class Replay:
     topic: str
     target: str
     name_server: str
-    state: str  # a folder that remembers what is done; a replay with the same one goes on
-    start: str = ""  # times of storing, in any form that Spark reads as a timestamp
+    state: str  # a folder that remembers what is done; the same replay with the same one goes on
+    start: str = ""  # times of storing: milliseconds, or as 2026-01-31T12:00:00 (UTC)
     end: str = ""
     rate: int | None = None  # messages a second
     delivery: str = "at-least-once"
     options: tuple[tuple[str, str], ...] = ()
 
+    def __post_init__(self) -> None:
+        self.range_ms()
+
+    def range_ms(self) -> tuple[int | None, int | None]:
+        """The times in milliseconds; ConfigError says which is none."""
+        given = Given({"start": self.start, "end": self.end})
+        return given.milliseconds("start"), given.milliseconds("end")
+
+    @property
+    def name(self) -> str:
+        """The same for the same messages to the same target, and for no other replay."""
+        return blake2b(repr((self.topic, self.target, self.range_ms())).encode(), digest_size=8).hexdigest()
+
 
 def run_replay(spark: SparkSession, replay: Replay) -> Iterator[tuple[str, int]]:
     """Replay hour by hour; yields each hour with its number of messages when it is done."""
     folder = Folder(spark, replay.state)
-    done: list[str] = folder.read_json(STATE) or []
+    state = State(folder, replay.name)
     rows = _chosen(spark, replay)
+    if state.begun is not None:
+        part = state.last_part(state.begun)
+        yield part.hour, _send(rows, part, replay, folder, state)
     for hour in [row.hour for row in rows.select("hour").distinct().orderBy("hour").collect()]:
-        if hour not in done:
-            count = _replay_hour(rows.where(F.col("hour") == hour), replay, folder, hour)
-            done.append(hour)
-            folder.write_json(STATE, done)
-            yield hour, count
+        found = last_offsets(rows.where((F.col("hour") == hour) & (F.col("queueOffset") > offset_in(state.ends(hour)))))
+        if found:
+            yield hour, _send(rows, state.begin(hour, found), replay, folder, state)
+
+
+def _send(rows: DataFrame, part: Part, replay: Replay, folder: Folder, state: State) -> int:
+    chosen = part.of(rows)
+    queues = chosen.groupBy(queue()).count().collect()
+    tasks, rate = shares(len(queues), rows.sparkSession.sparkContext.defaultParallelism, replay.rate)
+    ordered = chosen.repartition(tasks, queue()).sortWithinPartitions(queue(), "queueOffset")
+    writer = messages(ordered).write.format("rocketmq").mode("append").options(**dict(replay.options))
+    writer.options(**_settings(replay, part, folder), **rate).save()
+    state.done()
+    return sum(row["count"] for row in queues)
+
+
+def shares(queues: int, cores: int, rate: int | None) -> tuple[int, dict[str, int]]:
+    """How many tasks send, and the option that says how fast each may: together they keep to the rate.
+
+    >>> shares(queues=8, cores=4, rate=1000)
+    (4, {'rate': 250})
+    >>> shares(queues=8, cores=4, rate=3)
+    (3, {'rate': 1})
+    """
+    tasks = max(1, min(queues, cores, rate or cores))
+    return tasks, {} if rate is None else {"rate": rate // tasks}
+
+
+def _settings(replay: Replay, part: Part, folder: Folder) -> dict[str, Any]:
+    write = f"replay-{replay.name}-{part.hour}-{part.number}"
+    return {
+        "nameServer": replay.name_server,
+        "topic": replay.target,
+        "delivery": replay.delivery,
+        "checkpointLocation": folder.at(write),
+        "writeId": write,
+    }
 
 
 def _chosen(spark: SparkSession, replay: Replay) -> DataFrame:
     rows = read_archive(spark, replay.archive).where(F.col("topic") == replay.topic)
-    if replay.start:
-        rows = rows.where(F.col("storeTimestamp") >= F.lit(replay.start).cast("timestamp"))
-    if replay.end:
-        rows = rows.where(F.col("storeTimestamp") < F.lit(replay.end).cast("timestamp"))
+    start, end = replay.range_ms()
+    if start is not None:
+        rows = rows.where(F.col("storeTimestamp") >= F.timestamp_millis(F.lit(start)))
+    if end is not None:
+        rows = rows.where(F.col("storeTimestamp") < F.timestamp_millis(F.lit(end)))
     return rows
-
-
-def _replay_hour(rows: DataFrame, replay: Replay, folder: Folder, hour: str) -> int:
-    queues = rows.select("brokerName", "queueId").distinct().count()
-    tasks = max(1, min(queues, rows.sparkSession.sparkContext.defaultParallelism))
-    ordered = rows.repartition(tasks, "brokerName", "queueId")
-    ordered = ordered.sortWithinPartitions("brokerName", "queueId", "queueOffset")
-    writer = messages(ordered).write.format("rocketmq").mode("append").options(**dict(replay.options))
-    settings: dict[str, Any] = {
-        "nameServer": replay.name_server,
-        "topic": replay.target,
-        "delivery": replay.delivery,
-        "checkpointLocation": folder.at(hour),
-        "writeId": f"replay/{replay.topic}/{hour}",
-    }
-    if replay.rate is not None:
-        settings["rate"] = max(1, replay.rate // tasks)
-    writer.options(**settings).save()
-    return rows.count()
 
 
 def messages(rows: DataFrame) -> DataFrame:
@@ -99,7 +131,7 @@ def messages(rows: DataFrame) -> DataFrame:
         "tags",
         "keys",
         _properties().alias("properties"),
-        F.concat_ws("/", F.col("brokerName"), F.col("queueId").cast("string")).alias("hashKey"),
+        queue().alias("hashKey"),
     )
 
 
