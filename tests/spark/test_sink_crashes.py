@@ -11,7 +11,13 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from ariane.client.results import TransactionState
 from ariane.client.sync import Admin
+from ariane.errors import ResponseError
 from ariane.message import HALF_TOPIC
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.headers import EndTransactionRequest
+from ariane.protocol.units import TRANSACTION_COMMIT
+from ariane.remoting import Connection
 from ariane.spark.checks import LEASE_MS, CheckListener, finish
 from ariane.spark.cluster import Cluster
 from ariane.spark.committing import Committer
@@ -19,6 +25,7 @@ from ariane.spark.decisions import Decision, Decisions
 from ariane.spark.settling import Settlement
 from ariane.spark.sink_options import SinkOptions
 from ariane.spark.sink_writer import Sent, Sink, Work
+from tests.cluster import running_cluster
 from tests.peers import unique
 from tests.spark.clusters import Target, await_that
 
@@ -123,6 +130,33 @@ def test_a_driver_that_never_comes_back_is_stood_in_for(ours: Target, tmp_path: 
     finish(decision, write.options, write.decisions)
     assert write.seen() == Counter(range(ROWS))
     assert next(iter(write.decisions.all())).settled
+
+
+def test_a_commit_that_fails_after_its_decision_is_not_taken_back(spark: Any, tmp_path: Path) -> None:
+    """Spark aborts a write whose commit fails. The decision stands all the same: the next start finishes it."""
+    with running_cluster(tmp_path) as cluster:
+        handlers = cluster.start_broker().handlers
+        target = Target(cluster.namesrv, "ours")
+        topic, end = target.topic(), handlers[RequestCode.END_TRANSACTION]
+
+        def refuse(connection: Connection, request: Command) -> Any:
+            if EndTransactionRequest.parse(request.fields).commit_or_rollback == TRANSACTION_COMMIT:
+                raise ResponseError(ResponseCode.SYSTEM_ERROR, "not now")
+            return end(connection, request)
+
+        def write() -> None:
+            writer = spark.range(0, ROWS, 1, 2).selectExpr("cast(id as string) as body").write.format("rocketmq")
+            writer = writer.mode("append").option("nameServer", target.namesrv).option("topic", topic)
+            writer = writer.option("delivery", "exactly-once").option("writeId", "nightly")
+            writer.option("checkpointLocation", str(tmp_path / "checkpoint")).save()
+
+        handlers[RequestCode.END_TRANSACTION] = refuse
+        with pytest.raises(Exception, match="is committed, but not every broker could be told"):
+            write()
+        handlers[RequestCode.END_TRANSACTION] = end
+        assert target.received(topic) == []
+        write()
+        assert Counter(int(message.body) for message in target.received(topic)) == Counter(range(ROWS))
 
 
 def asked(target: Target, which: Callable[[Any], bool] = lambda _: True) -> Any:

@@ -105,11 +105,16 @@ class Sink:
                 committer.commit(self._decision(messages, batch), batch)
 
     def take_back(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
-        """What the driver does when a task failed for good."""
+        """What the driver does when a task failed for good, or the commit: what was decided before it failed stays."""
         tried = self._decision(messages, batch)
-        if tried is not None:
+        if tried is not None and not self._is_decided(tried):
             with Cluster(self.options.access) as cluster:
                 Settlement(cluster, self.options).roll_back(tried)
+
+    def _is_decided(self, tried: Decision) -> bool:
+        assert self.options.checkpoint is not None
+        decision = Decisions(self.options.checkpoint).load(tried.batch)
+        return decision is not None and not tried.tokens.isdisjoint(decision.tokens)
 
     def _decision(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> Decision | None:
         sent = [message for message in messages if isinstance(message, Sent) and message.attempt is not None]
