@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from ariane.errors import ConfigError
 from ariane.spark.sink_options import SinkOptions
 from ariane.spark.sink_rows import check_columns
-from tests.spark.clusters import Target, await_that
+from tests.spark.clusters import Target, await_that, numbered
 
 
 def write(frame: Any, target: Target, topic: str | None, **options: Any) -> None:
@@ -99,6 +99,32 @@ def test_exactly_once_shows_a_batch_whole_and_once(spark: Any, target: Target, t
     assert bodies(target, topic) == Counter(range(200))
 
 
+def test_each_write_of_a_checkpoint_has_a_decision_of_its_own(spark: Any, ours: Target, tmp_path: Path) -> None:
+    topic = ours.topic()
+    options = {"delivery": "exactly-once", "checkpointLocation": tmp_path / "checkpoint"}
+    for write_id in ("nightly/2026-01-30", "nightly/2026-01-31", "a name with spaces, dots. and ümlauts"):
+        for _ in range(2):  # the second one does nothing
+            write(numbers(spark, 20), ours, topic, writeId=write_id, **options)
+    assert bodies(ours, topic) == Counter(dict.fromkeys(range(20), 3))
+    for _ in range(2):  # without an id each is another write
+        write(numbers(spark, 20), ours, topic, **options)
+    assert bodies(ours, topic) == Counter(dict.fromkeys(range(20), 5))
+
+
+def test_every_batch_of_a_stream_that_writes_for_itself_counts(spark: Any, ours: Target, tmp_path: Path) -> None:
+    source, topic, copy = ours.topic(), ours.topic(), tmp_path / "copy"
+    ours.send(source, numbered(source, 40))
+    reader = spark.readStream.format("rocketmq").schema("body binary").option("nameServer", ours.namesrv)
+    reader = reader.option("topic", source).option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 20)
+
+    def copied(rows: Any, batch: int) -> None:
+        write(rows, ours, topic, delivery="exactly-once", checkpointLocation=copy, writeId=f"copy-{batch}")
+
+    query = reader.load().writeStream.foreachBatch(copied).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert bodies(ours, topic) == Counter(range(40))
+
+
 def test_a_failed_task_shows_nothing_in_a_transaction(spark: Any, target: Target, tmp_path: Path) -> None:
     topic = target.topic()
     frame = numbers(spark, 100).selectExpr("if(body = '90', raise_error('no'), body) as body")
@@ -155,5 +181,5 @@ def test_timers_are_properties_that_brokers_of_5_know(spark: Any, ours: Target) 
 
     when = datetime(2030, 1, 1, tzinfo=UTC)
     batch = pa.record_batch({"body": [b"x"], "deliverTime": pa.array([when], pa.timestamp("us", tz="UTC"))})
-    (row,) = rows_of(batch, RowKeys("w", 0, 0), "t")
+    (row,) = rows_of(batch, RowKeys("w", "0", 0), "t")
     assert f"{DELIVER_TIME}\x01{int(when.timestamp() * 1000)}\x02".encode() in row.encoded

@@ -51,7 +51,7 @@ class Driver(Committer):
         if self.dies_at == "while brokers are told":
             some = [type(h)(h.broker_name, h.queue_offsets[:20], h.log_offsets[:20], h.unique_keys[:20])
                     for attempt in decision.tries[:1] for h in attempt.halves]  # fmt: skip
-            first = Decision(decision.batch, decision.group, [type(decision.tries[0])("", some, [])], {})
+            first = Decision(decision.name, decision.group, [type(decision.tries[0])("", some, [])], {})
             assert self._settlement.commit(first)
         self._die("while brokers are told")
         return super().tell(decision)
@@ -85,7 +85,7 @@ class Write:
         )
         self.decisions = Decisions(str(folder / "checkpoint"))
 
-    def tasks(self, batch: int = 0) -> list[Sent]:
+    def tasks(self, batch: str = "0") -> list[Sent]:
         """Send the half messages."""
         sink = Sink(self.options, SCHEMA)
         halves = [range(ROWS // 2), range(ROWS // 2, ROWS)]
@@ -94,7 +94,7 @@ class Write:
             for index, part in enumerate(halves)
         ]
 
-    def commit(self, sent: list[Sent], dies_at: str = "nowhere", batch: int = 0) -> None:
+    def commit(self, sent: list[Sent], dies_at: str = "nowhere", batch: str = "0") -> None:
         fresh = Sink(self.options, SCHEMA)._decision(sent, batch)
         with Cluster(self.options.access) as cluster:
             driver = Driver(Settlement(cluster, self.options), self.decisions, cluster)
@@ -118,7 +118,7 @@ def test_a_driver_dies_and_the_next_one_shows_each_row_once(target: Target, tmp_
         assert write.seen() == Counter()
     write.commit(write.tasks())  # Spark runs the batch again, for it was not told that it is done
     await_that("each row", lambda: write.seen().keys() == set(range(ROWS)))
-    write.commit(write.tasks(batch=1), batch=1)
+    write.commit(write.tasks(batch="1"), batch="1")
     await_that("the next batch", lambda: write.seen() == Counter(dict.fromkeys(range(ROWS), 2)))
 
 

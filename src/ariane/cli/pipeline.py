@@ -328,4 +328,4 @@ def settle(
     unsettled = [decision for decision in decisions.all() if not decision.settled]
     for decision in unsettled:
         finish(decision, options, decisions)
-    out.print(json.dumps({"finished": [decision.batch for decision in unsettled]}))
+    out.print(json.dumps({"finished": [decision.name for decision in unsettled]}))

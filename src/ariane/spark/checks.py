@@ -22,7 +22,7 @@ from ariane.spark.sink_options import SinkOptions
 
 log = logging.getLogger("ariane.spark")
 
-TRY: Final = "ARIANE_TRY"  # property of a half message: batch, partition and a word of the try it belongs to
+TRY: Final = "ARIANE_TRY"  # property of a half message: decision, partition and a word of the try it belongs to
 LEASE_MS: Final = 60_000  # a driver that has not touched its open decision for so long is dead
 
 
@@ -42,8 +42,7 @@ class CheckListener:
     def check(self, message: ReceivedMessage) -> TransactionState:
         """Unknown while the batch is open or being told; then any copy that is still asked for is not needed."""
         token = message.properties.get(TRY, "")
-        batch = token.partition("/")[0]
-        decision = self._decisions.load(int(batch)) if batch.isdigit() else None
+        decision = self._decisions.load(token.partition("/")[0])
         if decision is None:
             return TransactionState.UNKNOWN
         if token not in decision.tokens or decision.settled:

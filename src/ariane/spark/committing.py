@@ -21,9 +21,9 @@ class Committer:
         self._decisions = decisions
         self._cluster = cluster
 
-    def commit(self, fresh: Decision | None, batch: int) -> None:
+    def commit(self, fresh: Decision | None, name: str) -> None:
         """Commit what the tasks sent, unless an earlier driver has committed this batch: then that one counts."""
-        before = self._decisions.load(batch)
+        before = self._decisions.load(name)
         if before is not None:
             if fresh is not None:
                 self._settlement.roll_back(fresh)
@@ -64,7 +64,7 @@ class Committer:
                 self.settled(decision)
                 return
         raise RemotingError(
-            f"batch {decision.batch} is committed, but not every broker could be told: start again later"
+            f"batch {decision.name} is committed, but not every broker could be told: start again later"
         )
 
     def _finished(self, decision: Decision) -> bool:

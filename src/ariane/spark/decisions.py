@@ -7,8 +7,10 @@ have done.
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +19,13 @@ from pyarrow import fs
 from ariane.spark.log_files import is_remote, join, list_folder, read_small
 
 FOLDER: Final = "ariane-sink"
-KEEP: Final = 20  # decisions older than this many batches are forgotten
+_NAME: Final = re.compile(r"(\d+|write-[0-9a-f]+)\.json")
+KEEP: Final = 20  # decisions older than this many batches of a stream are forgotten
+
+
+def name_of_write(write_id: str) -> str:
+    """What the decision about a batch write is called; a stream's are called by the numbers of its batches."""
+    return f"write-{blake2b(write_id.encode(), digest_size=8).hexdigest()}"
 
 
 @dataclass(frozen=True)
@@ -41,9 +49,9 @@ class Try:
 
 @dataclass(frozen=True)
 class Decision:
-    """A committed batch."""
+    """A committed batch of a stream, or a batch write."""
 
-    batch: int
+    name: str
     group: str
     tries: list[Try]
     ends: dict[str, dict[str, dict[str, int]]]  # of the topics' queues when the decision was made, as in checkpoints
@@ -62,32 +70,32 @@ class Decisions:
     def __init__(self, checkpoint: str) -> None:
         self._folder = join(checkpoint.removeprefix("file://").removeprefix("file:"), FOLDER)
 
-    def load(self, batch: int) -> Decision | None:
-        """The decision about a batch; none while it is open."""
-        if f"{batch}.json" not in list_folder(self._folder):
+    def load(self, name: str) -> Decision | None:
+        """The decision of a name; none while it is open."""
+        if f"{name}.json" not in list_folder(self._folder):
             return None
-        return _read(read_small(join(self._folder, f"{batch}.json")))
+        return _read(read_small(join(self._folder, f"{name}.json")))
 
     def save(self, decision: Decision) -> None:
         """Decide. After this returns the batch is committed, whatever happens."""
-        write_atomically(join(self._folder, f"{decision.batch}.json"), json.dumps(asdict(decision)).encode())
-        self._forget(decision.batch - KEEP)
+        write_atomically(join(self._folder, f"{decision.name}.json"), json.dumps(asdict(decision)).encode())
+        if decision.name.isdigit():
+            self._forget(int(decision.name) - KEEP)
 
     def all(self) -> Iterable[Decision]:
-        """Every decision that is kept, oldest first."""
-        for batch in self._batches():
-            decision = self.load(batch)
+        """Every decision that is kept, a stream's oldest first."""
+        for name in sorted(self._names(), key=lambda name: (not name.isdigit(), name.zfill(20))):
+            decision = self.load(name)
             if decision is not None:
                 yield decision
 
-    def _batches(self) -> list[int]:
-        names = (name.removesuffix(".json") for name in list_folder(self._folder))
-        return sorted(int(name) for name in names if name.isdigit())
+    def _names(self) -> list[str]:
+        return [name.removesuffix(".json") for name in list_folder(self._folder) if _NAME.fullmatch(name)]
 
     def _forget(self, before: int) -> None:
-        for batch in self._batches():
-            if batch < before:
-                remove(join(self._folder, f"{batch}.json"))
+        for name in self._names():
+            if name.isdigit() and int(name) < before:
+                remove(join(self._folder, f"{name}.json"))
 
 
 def _read(raw: bytes) -> Decision:
