@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,18 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from ariane.client.results import TransactionState
 from ariane.client.sync import Admin
-from ariane.errors import ResponseError
+from ariane.errors import ResponseError, StoreError
 from ariane.message import HALF_TOPIC
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import EndTransactionRequest
 from ariane.protocol.units import TRANSACTION_COMMIT
 from ariane.remoting import Connection
-from ariane.spark.checks import LEASE_MS, CheckListener, finish
+from ariane.spark.backlog import Backlog
+from ariane.spark.checks import CheckListener, finish
 from ariane.spark.cluster import Cluster
 from ariane.spark.committing import Committer
-from ariane.spark.decisions import Decision, Decisions
+from ariane.spark.decisions import Decision, Decisions, Try
 from ariane.spark.settling import Settlement
 from ariane.spark.sink_options import SinkOptions
 from ariane.spark.sink_writer import Sent, Sink, Work
@@ -127,7 +129,7 @@ def test_a_driver_that_never_comes_back_is_stood_in_for(ours: Target, tmp_path: 
     with pytest.raises(Crash):
         write.commit(write.tasks(), "while brokers are told")
     (decision,) = write.decisions.all()
-    finish(decision, write.options, write.decisions)
+    finish(decision.name, write.options, write.decisions)
     assert write.seen() == Counter(range(ROWS))
     assert next(iter(write.decisions.all())).settled
 
@@ -159,6 +161,10 @@ def test_a_commit_that_fails_after_its_decision_is_not_taken_back(spark: Any, tm
         assert Counter(int(message.body) for message in target.received(topic)) == Counter(range(ROWS))
 
 
+def _tries(sent: list[Sent]) -> list[Try]:
+    return [one.attempt for one in sent if one.attempt is not None]
+
+
 def asked(target: Target, which: Callable[[Any], bool] = lambda _: True) -> Any:
     return next(message for message in target.received(HALF_TOPIC) if which(message))
 
@@ -172,29 +178,69 @@ def test_brokers_that_ask_are_answered_from_the_checkpoint(ours: Target, tmp_pat
     assert listener.check(mine) is TransactionState.UNKNOWN  # nothing is decided
     with pytest.raises(Crash):
         write.commit(sent, "after the decision")
-    assert listener.check(mine) is TransactionState.UNKNOWN  # a driver may be telling brokers right now
+    at_work = write.decisions.lock()
+    assert listener.check(mine) is TransactionState.UNKNOWN  # a driver is telling brokers right now
     stale = write.tasks()[0].attempt
     assert stale is not None
     theirs = asked(ours, lambda message: message.properties["ARIANE_TRY"] == stale.token)
     assert listener.check(theirs) is TransactionState.ROLLBACK  # a try that does not count
-    late = CheckListener(write.options, clock=LaterClock())
-    assert late.check(mine) is TransactionState.ROLLBACK  # told of the first one, so the copy is not needed
-    await_that("the batch", lambda: write.seen() == Counter(range(ROWS)))
+    assert write.seen() == Counter()
+    at_work.release()
+    assert listener.check(mine) is TransactionState.ROLLBACK  # told of the first one, so the copy is not needed
+    assert write.seen() == Counter(range(ROWS))
 
 
-class LaterClock:
-    """When the lease of any driver is over."""
+def test_only_one_finishes_at_a_time(target: Target, tmp_path: Path) -> None:
+    """Apache's broker shows what two tell it twice."""
+    write = Write(target, tmp_path)
+    with pytest.raises(Crash):
+        write.commit(write.tasks(), "after the decision")
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(finish, "0", write.options, write.decisions) for _ in range(3)]:
+            done.result()
+    assert write.seen() == Counter(range(ROWS))
 
-    def now_ms(self) -> int:
-        from ariane.env import SystemClock
 
-        return SystemClock().now_ms() + LEASE_MS
+def test_what_a_broker_says_it_committed_and_nobody_sees_is_an_error(ours: Target, tmp_path: Path) -> None:
+    write = Write(ours, tmp_path)
+    sent = write.tasks()
+    with pytest.raises(Crash):
+        write.commit(sent, "after the decision")
+    with Cluster(write.options.access) as cluster:  # somebody else takes back what is committed
+        Settlement(cluster, write.options).roll_back(Decision("0", sent[0].group, _tries(sent[:1]), {}))
+    with pytest.raises(StoreError, match="30 messages of batch 0 are gone, though broker-a committed them"):
+        write.commit(write.tasks())
 
-    def monotonic(self) -> float:
-        raise AssertionError("not asked")
 
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError("not asked")
+def test_a_slave_that_is_left_alone_is_told_nothing(tmp_path: Path) -> None:
+    with running_cluster(tmp_path) as cluster:
+        cluster.start_broker()
+        write = Write(Target(cluster.namesrv, "ours"), tmp_path)
+        sent = write.tasks()
+        with pytest.raises(Crash):
+            write.commit(sent, "after the decision")
+        (decision,) = write.decisions.all()
+        cluster.stop_broker()
+        cluster.start_broker("slave", brokerName="broker-a", brokerId=1, brokerRole="SLAVE")
+        with Cluster(write.options.access) as asked:
+            settlement = Settlement(asked, write.options)
+            assert asked.addresses("broker-a")
+            assert not settlement.commit(decision)
+        cluster.stop_broker("slave")
+        cluster.start_broker()
+        finish("0", write.options, write.decisions)
+        assert write.seen() == Counter(range(ROWS))
+
+
+def test_a_backlog_is_done_when_all_that_was_stored_before_is_in_its_queues() -> None:
+    def figures(stored: int, behind: int) -> dict[str, str]:
+        return {"commitLogMaxOffset": str(stored), "dispatchBehindBytes": str(behind)}
+
+    backlog = Backlog(figures(1000, 300))
+    assert not backlog.is_done(figures(1000, 300))
+    assert not backlog.is_done(figures(1400, 400))  # 1000 or 600: the two figures may be of different moments
+    assert backlog.is_done(figures(9000, 400))  # a busy broker is never quite done
+    assert Backlog(figures(1000, 0)).is_done(figures(1000, 0))
 
 
 def test_apaches_checks_make_no_message_twice(apache: Target, tmp_path: Path) -> None:

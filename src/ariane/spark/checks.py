@@ -10,7 +10,7 @@ from typing import Any, Final
 from ariane.client.options import ProducerOptions
 from ariane.client.results import SendResult, TransactionState
 from ariane.client.sync import TransactionProducer
-from ariane.env import Clock, SystemClock
+from ariane.env import LockHeld
 from ariane.errors import ArianeError
 from ariane.message import Message, ReceivedMessage
 from ariane.spark.access import Access
@@ -23,17 +23,15 @@ from ariane.spark.sink_options import SinkOptions
 log = logging.getLogger("ariane.spark")
 
 TRY: Final = "ARIANE_TRY"  # property of a half message: decision, partition and a word of the try it belongs to
-LEASE_MS: Final = 60_000  # a driver that has not touched its open decision for so long is dead
 
 
 class CheckListener:
     """Knows the fate of half messages by their tries."""
 
-    def __init__(self, options: SinkOptions, clock: Clock | None = None) -> None:
+    def __init__(self, options: SinkOptions) -> None:
         assert options.checkpoint is not None
         self._options = options
         self._decisions = Decisions(options.checkpoint)
-        self._clock = clock or SystemClock()
 
     def execute(self, message: Message, result: SendResult, argument: Any) -> TransactionState:
         """Nothing is sent through this producer."""
@@ -50,16 +48,20 @@ class CheckListener:
         return self._finished(decision)
 
     def _finished(self, decision: Decision) -> TransactionState:
-        if self._clock.now_ms() - decision.touched_ms < LEASE_MS:
+        """A driver that gave up is stood in for; where nobody can know whether one is at work, none is."""
+        if not self._decisions.can_lock:
             return TransactionState.UNKNOWN
-        finish(decision, self._options, self._decisions)
+        try:
+            finish(decision.name, self._options, self._decisions, wait=False)
+        except LockHeld:
+            return TransactionState.UNKNOWN
         return TransactionState.ROLLBACK
 
 
-def finish(decision: Decision, options: SinkOptions, decisions: Decisions) -> None:
-    """Tell brokers what a dead driver could not tell them any more."""
+def finish(name: str, options: SinkOptions, decisions: Decisions, *, wait: bool = True) -> None:
+    """Tell brokers what a driver could not tell them any more. LockHeld if one is at it and this is not to wait."""
     with Cluster(options.access) as cluster:
-        Committer(Settlement(cluster, options), decisions, cluster).finish(decision)
+        Committer(Settlement(cluster, options), decisions, cluster).finish(name, wait=wait)
 
 
 _answering: dict[tuple[Access, str, str | None], TransactionProducer] = {}

@@ -8,6 +8,8 @@ have done.
 import json
 import os
 import re
+import socket
+import threading
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
@@ -16,11 +18,13 @@ from typing import Any, Final
 
 from pyarrow import fs
 
+from ariane.env import FileLock, SystemFiles
 from ariane.spark.log_files import is_remote, join, list_folder, read_small
 
 FOLDER: Final = "ariane-sink"
 _NAME: Final = re.compile(r"(\d+|write-[0-9a-f]+)\.json")
 KEEP: Final = 20  # decisions older than this many batches of a stream are forgotten
+_LOCKING: Final = threading.Lock()  # a lock of a file keeps other processes out; this is for threads
 
 
 def name_of_write(write_id: str) -> str:
@@ -57,11 +61,18 @@ class Decision:
     ends: dict[str, dict[str, dict[str, int]]]  # of the topics' queues when the decision was made, as in checkpoints
     ordered: bool = False
     settled: bool = False
-    touched_ms: int = 0  # when the driver that tells the brokers was last at work
 
     @property
     def tokens(self) -> frozenset[str]:
         return frozenset(attempt.token for attempt in self.tries)
+
+    @property
+    def topics(self) -> set[str]:
+        return {topic for attempt in self.tries for topic in attempt.topics}
+
+    @property
+    def brokers(self) -> set[str]:
+        return {halves.broker_name for attempt in self.tries for halves in attempt.halves}
 
 
 class Decisions:
@@ -69,6 +80,18 @@ class Decisions:
 
     def __init__(self, checkpoint: str) -> None:
         self._folder = join(checkpoint.removeprefix("file://").removeprefix("file:"), FOLDER)
+
+    @property
+    def can_lock(self) -> bool:
+        """Object stores have no locks."""
+        return not is_remote(self._folder)
+
+    def lock(self) -> FileLock:
+        """Held by whoever decides and tells brokers; LockHeld while somebody does. Who dies lets go of it."""
+        folder = Path(self._folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with _LOCKING:
+            return SystemFiles().lock(folder / "lock", f"process {os.getpid()} on {socket.gethostname()}")
 
     def load(self, name: str) -> Decision | None:
         """The decision of a name; none while it is open."""

@@ -153,10 +153,7 @@ class SinkSender:
     def _line(self, broker_name: str) -> "_Line":
         line = self._lines.get(broker_name)
         if line is None:
-            addresses = self.cluster.addresses(broker_name)
-            if not addresses:
-                raise RemotingError(f"broker {broker_name} is not registered with the name servers now")
-            line = self._lines[broker_name] = _Line(self.options, addresses[0], self.connections)
+            line = self._lines[broker_name] = _Line(self.options, self.cluster.master(broker_name), self.connections)
         return line
 
     def _settle(self, line: "_Line") -> None:
