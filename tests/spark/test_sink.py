@@ -167,11 +167,26 @@ def test_a_column_that_does_not_fit_is_an_error_that_names_it(
         ({"nameserver": "a:1", "delivery": "exactly-once"}, "needs option checkpointLocation"),
         ({"nameserver": "a:1", "startingoffsets": "latest"}, "the rocketmq sink has no option startingoffsets"),
         ({"nameserver": "a:1", "topic": "a/b"}, "topic='a/b': not a valid name"),
+        ({"nameserver": "a:1", "path": "/tmp/x"}, "the rocketmq sink has no option path"),
     ],
 )
 def test_an_option_that_does_not_fit_is_an_error_that_names_it(options: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         SinkOptions.parse(options)
+
+
+def test_options_that_another_kind_of_write_has_are_errors_in_spark_too(
+    spark: Any, ours: Target, tmp_path: Path
+) -> None:
+    writer = numbers(spark, 1).write.format("rocketmq").option("nameServer", ours.namesrv).mode("append")
+    with pytest.raises(Exception, match="has no option path"):
+        writer.option("topic", "orders").save("/tmp/orders")
+    numbers(spark, 1).write.parquet(str(tmp_path / "source"))
+    frame = spark.readStream.schema("body string").parquet(str(tmp_path / "source"))
+    stream = frame.writeStream.format("rocketmq").option("nameServer", ours.namesrv).option("topic", "orders")
+    query = stream.option("writeId", "x").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    with pytest.raises(Exception, match="option writeId is for batch writes"):
+        query.awaitTermination()
 
 
 def test_timers_are_properties_that_brokers_of_5_know(spark: Any, ours: Target) -> None:

@@ -1,18 +1,18 @@
 """The exactly-once sink, its driver dead at each step: a reader sees the batch once, or nothing of it."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ariane.client.results import TransactionState
 from ariane.client.sync import Admin
-from ariane.errors import ResponseError, StoreError
+from ariane.errors import BrokerRefused, ResponseError, StoreError
 from ariane.message import HALF_TOPIC
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
@@ -20,7 +20,7 @@ from ariane.protocol.headers import EndTransactionRequest
 from ariane.protocol.units import TRANSACTION_COMMIT
 from ariane.remoting import Connection
 from ariane.spark.backlog import Backlog
-from ariane.spark.checks import CheckListener, finish
+from ariane.spark.checks import ANSWERS, Answers, CheckListener, finish
 from ariane.spark.cluster import Cluster
 from ariane.spark.committing import Committer
 from ariane.spark.decisions import Decision, Decisions, Try
@@ -32,7 +32,15 @@ from tests.peers import unique
 from tests.spark.clusters import Target, await_that
 
 SCHEMA = StructType([StructField("body", BinaryType())])
+WITH_TOPIC = StructType([*SCHEMA.fields, StructField("topic", StringType())])
 ROWS = 60
+
+
+@pytest.fixture(autouse=True)
+def leave() -> Iterator[None]:
+    """What a worker keeps as long as it lives."""
+    yield
+    ANSWERS.close()
 
 
 class Crash(Exception):
@@ -241,6 +249,45 @@ def test_a_backlog_is_done_when_all_that_was_stored_before_is_in_its_queues() ->
     assert not backlog.is_done(figures(1400, 400))  # 1000 or 600: the two figures may be of different moments
     assert backlog.is_done(figures(9000, 400))  # a busy broker is never quite done
     assert Backlog(figures(1000, 0)).is_done(figures(1000, 0))
+
+
+def producers(target: Target, group: str, topic: str) -> int:
+    """How many of a group a broker may ask."""
+    with Admin(name_servers=target.namesrv) as admin:
+        try:
+            return len(admin.producer_connections(group, topic).connection_set)
+        except BrokerRefused:
+            return 0
+
+
+def test_a_worker_answers_for_whatever_topics_its_rows_have(ours: Target, tmp_path: Path) -> None:
+    topic, group = ours.topic(), unique("sink")
+    options = SinkOptions.parse(
+        {
+            "nameserver": ours.namesrv,
+            "group": group,
+            "delivery": "exactly-once",
+            "checkpointlocation": str(tmp_path),
+        }
+    )
+    row = pa.record_batch({"body": [b"1"], "topic": [topic]})
+    Sink(options, WITH_TOPIC).send(iter([row]), Work("query", "0", 0))
+    await_that("somebody to ask", lambda: producers(ours, group, topic) == 1)
+
+
+def test_a_worker_answers_for_the_latest_few_writes_only(ours: Target, tmp_path: Path) -> None:
+    options, topic, answers = Write(ours, tmp_path).options, ours.topic(), Answers(keep=2)
+    groups = [unique("sink") for _ in range(3)]
+    try:
+        for group in (*groups[:2], groups[0]):
+            answers.begin(options, group, topic)
+        for group in groups[:2]:
+            await_that("somebody to ask", lambda group=group: producers(ours, group, topic))
+        answers.begin(options, groups[2], topic)
+        await_that("somebody to ask", lambda: producers(ours, groups[2], topic))
+        assert [producers(ours, group, topic) for group in groups] == [1, 0, 1]
+    finally:
+        answers.close()
 
 
 def test_apaches_checks_make_no_message_twice(apache: Target, tmp_path: Path) -> None:

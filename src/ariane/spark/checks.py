@@ -64,21 +64,40 @@ def finish(name: str, options: SinkOptions, decisions: Decisions, *, wait: bool 
         Committer(Settlement(cluster, options), decisions, cluster).finish(name, wait=wait)
 
 
-_answering: dict[tuple[Access, str, str | None], TransactionProducer] = {}
+class Answers:
+    """A producer for each group that this worker sends for, as long as the worker lives.
+
+    Without answers brokers would ask in vain, and give up late. Writes without an id have groups of their own: only
+    those of the latest few are kept.
+    """
+
+    def __init__(self, keep: int = 8) -> None:
+        self._keep = keep
+        self._producers: dict[tuple[Access, str, str | None], TransactionProducer] = {}
+
+    def begin(self, options: SinkOptions, group: str, topic: str) -> None:
+        """Answer from now on the brokers that have half messages of the group to a topic."""
+        key = (options.access, group, options.checkpoint)
+        try:
+            producer = self._producers.pop(key, None) or _started(options, group)
+            self._producers[key] = producer  # the last one is the latest
+            producer.queues(topic)  # the brokers it learns of here hear from it
+        except ArianeError as error:  # the write itself will meet the same trouble, and say so
+            log.warning("no answers to brokers' checks from here: %s", error)
+        while len(self._producers) > self._keep:
+            self._producers.pop(next(iter(self._producers))).close()
+
+    def close(self) -> None:
+        """Leave."""
+        while self._producers:
+            self._producers.popitem()[1].close()
 
 
-def answer_checks(options: SinkOptions, group: str) -> None:
-    """Answer from now on, as long as this worker lives. Without answers brokers would ask in vain, and give up late."""
-    key = (options.access, group, options.checkpoint)
-    if key in _answering:
-        return
+def _started(options: SinkOptions, group: str) -> TransactionProducer:
     own = ProducerOptions.of(options.access.client_options(), {"heartbeat_interval": 5.0})
     producer = TransactionProducer(group, CheckListener(options), options=own)
-    try:
-        producer.start()
-        if options.topic is not None:
-            producer.queues(options.topic)
-    except ArianeError as error:  # the write itself will meet the same trouble, and say so
-        log.warning("no answers to brokers' checks from here: %s", error)
-        return
-    _answering[key] = producer
+    producer.start()
+    return producer
+
+
+ANSWERS: Final = Answers()

@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from ariane.message import PRODUCER_GROUP, TRANSACTION_PREPARED
 from ariane.protocol.headers import SendMessageResponse
 from ariane.protocol.ids import parse_offset_id
-from ariane.spark.checks import TRY, answer_checks
+from ariane.spark.checks import ANSWERS, TRY
 from ariane.spark.cluster import Cluster
 from ariane.spark.committing import Committer
 from ariane.spark.decisions import Decision, Decisions, Halves, Try, name_of_write
@@ -84,10 +84,7 @@ class Sink:
         spare_collector()
         group = self.options.group or work.group
         token = f"{work.decision}/{work.partition}/{secrets.token_hex(8)}"
-        halves = _HalfLog()
-        if self.exactly_once:
-            assert self.options.checkpoint is not None
-            answer_checks(self.options, group)
+        halves = _HalfLog(lambda topic: ANSWERS.begin(self.options, group, topic))
         with Cluster(self.options.access) as cluster:
             sender = SinkSender(self.options, group, cluster, halves.note, turn=work.partition, half=self.exactly_once)
             try:
@@ -141,16 +138,19 @@ class Sink:
 
 
 class _HalfLog:
-    """The half messages of a task, as brokers confirm them."""
+    """The half messages of a task, as brokers confirm them; `on_topic` hears of each topic once."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_topic: Callable[[str], None]) -> None:
+        self._on_topic = on_topic
         self._halves: dict[str, Halves] = {}
         self._topics: set[str] = set()
 
     def note(self, request: Request, answer: SendMessageResponse) -> None:
         if not request.half or request.where is None:
             return
-        self._topics.add(request.topic)
+        if request.topic not in self._topics:
+            self._topics.add(request.topic)
+            self._on_topic(request.topic)
         _, log_offset = parse_offset_id(answer.msg_id)
         halves = self._halves.setdefault(request.where.broker_name, Halves(request.where.broker_name, [], [], []))
         halves.queue_offsets.append(answer.queue_offset)
