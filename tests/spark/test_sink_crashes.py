@@ -1,5 +1,6 @@
 """The exactly-once sink, its driver dead at each step: a reader sees the batch once, or nothing of it."""
 
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,6 @@ from ariane.remoting import Connection
 from ariane.spark.backlog import Backlog
 from ariane.spark.checks import ANSWERS, Answers, CheckListener, finish
 from ariane.spark.cluster import Cluster
-from ariane.spark.committing import Committer
 from ariane.spark.decisions import Decision, Decisions, Try
 from ariane.spark.settling import Settlement
 from ariane.spark.sink_options import SinkOptions
@@ -30,10 +30,12 @@ from ariane.spark.sink_writer import Sent, Sink, Work
 from tests.cluster import running_cluster
 from tests.peers import unique
 from tests.spark.clusters import Target, await_that
+from tests.spark.dying import AFTER_DECISION, BEFORE_DECISION, STEPS, WHILE_TELLING, DyingCommitter, died
+from tests.spark.test_kills import Job
 
 SCHEMA = StructType([StructField("body", BinaryType())])
 WITH_TOPIC = StructType([*SCHEMA.fields, StructField("topic", StringType())])
-ROWS = 60
+ROWS = 300  # more than are told ahead of the answers
 
 
 @pytest.fixture(autouse=True)
@@ -45,37 +47,6 @@ def leave() -> Iterator[None]:
 
 class Crash(Exception):
     """The driver is dead."""
-
-
-class Driver(Committer):
-    """A driver that dies at a step."""
-
-    dies_at = ""
-
-    def decided(self, decision: Decision) -> None:
-        self._die("before the decision")
-        super().decided(decision)
-        self._die("after the decision")
-
-    def tell(self, decision: Decision) -> bool:
-        if self.dies_at == "while brokers are told":
-            some = [type(h)(h.broker_name, h.queue_offsets[:20], h.log_offsets[:20], h.unique_keys[:20])
-                    for attempt in decision.tries[:1] for h in attempt.halves]  # fmt: skip
-            first = Decision(decision.name, decision.group, [type(decision.tries[0])("", some, [])], {})
-            assert self._settlement.commit(first)
-        self._die("while brokers are told")
-        return super().tell(decision)
-
-    def settled(self, decision: Decision) -> None:
-        self._die("after brokers were told")
-        super().settled(decision)
-
-    def _die(self, step: str) -> None:
-        if self.dies_at == step:
-            raise Crash(step)
-
-
-STEPS = ["before the decision", "after the decision", "while brokers are told", "after brokers were told", "nowhere"]
 
 
 class Write:
@@ -105,17 +76,19 @@ class Write:
         ]
 
     def commit(self, sent: list[Sent], dies_at: str = "nowhere", batch: str = "0") -> None:
+        def reached(_: str, step: str) -> None:
+            if step == dies_at:
+                raise Crash(step)
+
         fresh = Sink(self.options, SCHEMA)._decision(sent, batch)
         with Cluster(self.options.access) as cluster:
-            driver = Driver(Settlement(cluster, self.options), self.decisions, cluster)
-            driver.dies_at = dies_at
-            driver.commit(fresh, batch)
+            DyingCommitter(cluster, self.options, reached).commit(fresh, batch)
 
     def seen(self) -> Counter[int]:
         return Counter(int(message.body) for message in self.target.received(self.topic))
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", [*STEPS, "nowhere"])
 def test_a_driver_dies_and_the_next_one_shows_each_row_once(target: Target, tmp_path: Path, step: str) -> None:
     write = Write(target, tmp_path)
     try:
@@ -124,7 +97,7 @@ def test_a_driver_dies_and_the_next_one_shows_each_row_once(target: Target, tmp_
         pass
     else:
         assert step == "nowhere"
-    if step in STEPS[:2]:
+    if step in (BEFORE_DECISION, AFTER_DECISION):
         assert write.seen() == Counter()
     write.commit(write.tasks())  # Spark runs the batch again, for it was not told that it is done
     await_that("each row", lambda: write.seen().keys() == set(range(ROWS)))
@@ -132,10 +105,37 @@ def test_a_driver_dies_and_the_next_one_shows_each_row_once(target: Target, tmp_
     await_that("the next batch", lambda: write.seen() == Counter(dict.fromkeys(range(ROWS), 2)))
 
 
+class DyingJob(Job):
+    """A query whose driver is killed with kill -9."""
+
+    module = "tests.spark.dying"
+
+
+@pytest.mark.timeout(600)
+def test_kill_9_of_a_driver_at_each_step_shows_each_row_once(apache: Target, tmp_path: Path) -> None:
+    """Every start of the query finishes the batch that the last one died in, and dies in the next."""
+    topic, source = apache.topic(), tmp_path / "source"
+    source.mkdir()
+    for batch, _ in enumerate(STEPS):
+        rows = range(batch * ROWS, (batch + 1) * ROWS)
+        (source / f"{batch}.txt").write_text("".join(f"{row}\n" for row in rows))
+    for step in [*STEPS, ""]:
+        job = DyingJob(tmp_path, str(tmp_path), apache.namesrv, topic)
+        try:
+            if step:
+                assert job.ended() == -signal.SIGKILL
+                assert died(tmp_path, step).exists()
+            else:
+                job.finish()
+        finally:
+            job.kill()
+    assert Counter(int(message.body) for message in apache.received(topic)) == Counter(range(len(STEPS) * ROWS))
+
+
 def test_a_driver_that_never_comes_back_is_stood_in_for(ours: Target, tmp_path: Path) -> None:
     write = Write(ours, tmp_path)
     with pytest.raises(Crash):
-        write.commit(write.tasks(), "while brokers are told")
+        write.commit(write.tasks(), WHILE_TELLING)
     (decision,) = write.decisions.all()
     finish(decision.name, write.options, write.decisions)
     assert write.seen() == Counter(range(ROWS))
@@ -185,7 +185,7 @@ def test_brokers_that_ask_are_answered_from_the_checkpoint(ours: Target, tmp_pat
     mine = asked(ours, lambda message: message.properties["ARIANE_TRY"] == token)
     assert listener.check(mine) is TransactionState.UNKNOWN  # nothing is decided
     with pytest.raises(Crash):
-        write.commit(sent, "after the decision")
+        write.commit(sent, AFTER_DECISION)
     at_work = write.decisions.lock()
     assert listener.check(mine) is TransactionState.UNKNOWN  # a driver is telling brokers right now
     stale = write.tasks()[0].attempt
@@ -202,7 +202,7 @@ def test_only_one_finishes_at_a_time(target: Target, tmp_path: Path) -> None:
     """Apache's broker shows what two tell it twice."""
     write = Write(target, tmp_path)
     with pytest.raises(Crash):
-        write.commit(write.tasks(), "after the decision")
+        write.commit(write.tasks(), AFTER_DECISION)
     with ThreadPoolExecutor(3) as pool:
         for done in [pool.submit(finish, "0", write.options, write.decisions) for _ in range(3)]:
             done.result()
@@ -213,10 +213,10 @@ def test_what_a_broker_says_it_committed_and_nobody_sees_is_an_error(ours: Targe
     write = Write(ours, tmp_path)
     sent = write.tasks()
     with pytest.raises(Crash):
-        write.commit(sent, "after the decision")
+        write.commit(sent, AFTER_DECISION)
     with Cluster(write.options.access) as cluster:  # somebody else takes back what is committed
         Settlement(cluster, write.options).roll_back(Decision("0", sent[0].group, _tries(sent[:1]), {}))
-    with pytest.raises(StoreError, match="30 messages of batch 0 are gone, though broker-a committed them"):
+    with pytest.raises(StoreError, match="150 messages of batch 0 are gone, though broker-a committed them"):
         write.commit(write.tasks())
 
 
@@ -226,7 +226,7 @@ def test_a_slave_that_is_left_alone_is_told_nothing(tmp_path: Path) -> None:
         write = Write(Target(cluster.namesrv, "ours"), tmp_path)
         sent = write.tasks()
         with pytest.raises(Crash):
-            write.commit(sent, "after the decision")
+            write.commit(sent, AFTER_DECISION)
         (decision,) = write.decisions.all()
         cluster.stop_broker()
         cluster.start_broker("slave", brokerName="broker-a", brokerId=1, brokerRole="SLAVE")

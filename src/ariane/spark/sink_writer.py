@@ -114,10 +114,13 @@ class Sink:
     def decide(self, messages: Sequence[WriterCommitMessage | None], name: str) -> None:
         """What the driver does when all tasks are done: make the batch visible, whole and once."""
         if self.exactly_once:
-            assert self.options.checkpoint is not None
             with Cluster(self.options.access) as cluster:
-                committer = Committer(Settlement(cluster, self.options), Decisions(self.options.checkpoint), cluster)
-                committer.commit(self._decision(messages, name), name)
+                self.committer(cluster).commit(self._decision(messages, name), name)
+
+    def committer(self, cluster: Cluster) -> Committer:
+        """What decides."""
+        assert self.options.checkpoint is not None
+        return Committer(Settlement(cluster, self.options), Decisions(self.options.checkpoint), cluster)
 
     def take_back(self, messages: Sequence[WriterCommitMessage | None], name: str) -> None:
         """What the driver does when a task failed for good, or the commit: what was decided before it failed stays."""
