@@ -4,6 +4,7 @@ A request that fails is sent again, elsewhere if it may go elsewhere, with the s
 their order: a queue's next request waits for the answer to the one before.
 """
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -105,7 +106,7 @@ class SinkSender:
         if self.options.rate is not None:
             ahead = self._sent / self.options.rate - (self.clock.monotonic() - self._began)
             if ahead > _PAUSE:
-                threading.Event().wait(ahead)
+                asyncio.run(self.clock.sleep(ahead))
 
     def flush(self) -> None:
         """Send what is left, and wait until everything is stored."""
@@ -140,7 +141,13 @@ class SinkSender:
             line = self._line_with_room(request)
             line.send(request, self.group, self.cluster.now_ms())
         except RemotingError as error:
-            self._again(request, error)
+            for lost in (*self._lost(request.where.broker_name, error), request):
+                self._again(lost, error)
+
+    def _lost(self, broker_name: str, error: ArianeError) -> list[Request]:
+        """The requests whose answers will not come, since their connection broke as another was sent."""
+        line = self._lines.get(broker_name)
+        return line.failed(error) if line is not None and line.broken else []
 
     def _line_with_room(self, request: Request) -> "_Line":
         assert request.where is not None
@@ -193,7 +200,7 @@ class _Line:
         self._connections = connections
         self._connection: BlockingConnection = connections.take(address, options.access, options.timeout)
         self.waiting: deque[tuple[int, Request]] = deque()
-        self._broken = False
+        self.broken = False
         self._refused: Request | None = None
 
     def is_busy(self, queue: MessageQueue) -> bool:
@@ -212,7 +219,7 @@ class _Line:
         try:
             number = self._connection.send(code, header, body, self._options.timeout)
         except RemotingError:
-            self._broken = True
+            self.broken = True
             raise
         self.waiting.append((number, request))
 
@@ -221,7 +228,7 @@ class _Line:
         try:
             response = self._connection.receive(self._options.timeout)
         except RemotingError:
-            self._broken = True
+            self.broken = True
             raise
         request = next(request for number, request in self.waiting if number == response.command.opaque)
         self.waiting = deque(item for item in self.waiting if item[1] is not request)
@@ -240,7 +247,7 @@ class _Line:
         return lost
 
     def leave(self) -> None:
-        if self.waiting or self._broken:
+        if self.waiting or self.broken:
             self._connection.close()
         else:
             self._connections.give(self._connection, self._options.access)
