@@ -1,5 +1,6 @@
 """The exactly-once sink, its driver dead at each step: a reader sees the batch once, or nothing of it."""
 
+import json
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -10,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from typer.testing import CliRunner
 
+from ariane.cli.pipeline import app
 from ariane.client.results import TransactionState
 from ariane.client.sync import Admin
 from ariane.errors import BrokerRefused, ResponseError, StoreError
@@ -136,10 +139,10 @@ def test_a_driver_that_never_comes_back_is_stood_in_for(ours: Target, tmp_path: 
     write = Write(ours, tmp_path)
     with pytest.raises(Crash):
         write.commit(write.tasks(), WHILE_TELLING)
-    (decision,) = write.decisions.all()
-    finish(decision.name, write.options, write.decisions)
-    assert write.seen() == Counter(range(ROWS))
-    assert next(iter(write.decisions.all())).settled
+    for finished in (["0"], []):
+        said = CliRunner().invoke(app, ["settle", str(tmp_path / "checkpoint"), "-n", ours.namesrv])
+        assert json.loads(said.stdout) == {"finished": finished}
+        assert write.seen() == Counter(range(ROWS))
 
 
 def test_a_commit_that_fails_after_its_decision_is_not_taken_back(spark: Any, tmp_path: Path) -> None:
