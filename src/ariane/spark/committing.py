@@ -41,6 +41,13 @@ class Committer:
             elif fresh is not None:
                 self._decide(fresh)
 
+    def take_back(self, tried: Decision) -> None:
+        """Roll back what a failed write sent, unless it failed after its decision: that stands and will be finished."""
+        with self._alone():
+            decision = self._decisions.load(tried.name)
+            if decision is None or tried.tokens.isdisjoint(decision.tokens):
+                self._settlement.roll_back(tried)
+
     def finish(self, name: str, *, wait: bool = True) -> None:
         """Finish what another driver decided. LockHeld if somebody is at it and this one is not to wait."""
         with self._alone(wait=wait):

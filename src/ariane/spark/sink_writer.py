@@ -123,16 +123,11 @@ class Sink:
         return Committer(Settlement(cluster, self.options), Decisions(self.options.checkpoint), cluster)
 
     def take_back(self, messages: Sequence[WriterCommitMessage | None], name: str) -> None:
-        """What the driver does when a task failed for good, or the commit: what was decided before it failed stays."""
+        """What the driver does when a task failed for good, or the commit."""
         tried = self._decision(messages, name)
-        if tried is not None and not self._is_decided(tried):
+        if tried is not None:
             with Cluster(self.options.access) as cluster:
-                Settlement(cluster, self.options).roll_back(tried)
-
-    def _is_decided(self, tried: Decision) -> bool:
-        assert self.options.checkpoint is not None
-        decision = Decisions(self.options.checkpoint).load(tried.name)
-        return decision is not None and not tried.tokens.isdisjoint(decision.tokens)
+                self.committer(cluster).take_back(tried)
 
     def _decision(self, messages: Sequence[WriterCommitMessage | None], name: str) -> Decision | None:
         sent = [message for message in messages if isinstance(message, Sent) and message.attempt is not None]
