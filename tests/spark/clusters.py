@@ -12,6 +12,7 @@ from ariane.client.sync import Admin, Producer, PullClient
 from ariane.env import SystemClock
 from ariane.errors import RouteMissing
 from ariane.message import Message, MessageQueue, ReceivedMessage
+from ariane.spark.cluster import Cluster
 from tests.cluster import running_cluster
 from tests.peers import unique
 
@@ -33,6 +34,18 @@ def await_that(what: str, holds: Callable[[], T]) -> T:
             pytest.fail(f"{what}: not in {DEADLINE:g} s")
         threading.Event().wait(0.05)
     return answer
+
+
+class WaitingCluster(Cluster):
+    """A cluster whose time passes only while somebody waits."""
+
+    passed = 0.0
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def pause(self, seconds: float) -> None:
+        self.passed += seconds
 
 
 def now_ms() -> int:

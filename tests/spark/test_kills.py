@@ -23,14 +23,16 @@ COUNT = 400_000
 class Job:
     """The job in a process group of its own."""
 
-    def __init__(self, master: str, folder: Path, *arguments: str) -> None:
+    module = "tests.spark.job"
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
         self._folder = folder
         paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         home = str(Path(pyspark.__file__).parent)
         self._said = folder / "job.log"
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.spark.job", master, str(folder), *arguments],
+                [sys.executable, "-m", self.module, *arguments],
                 cwd=folder,
                 env={**os.environ, "PYTHONPATH": paths, "SPARK_HOME": home},
                 start_new_session=True,
@@ -56,7 +58,11 @@ class Job:
         os.kill(executors[0], signal.SIGKILL)
 
     def finish(self) -> None:
-        assert self._process.wait(LIMIT) == 0, self._last_words()
+        assert self.ended() == 0, self._last_words()
+
+    def ended(self) -> int:
+        """Wait until it ends; its exit code."""
+        return self._process.wait(LIMIT)
 
     def _last_words(self) -> str:
         return self._said.read_text(errors="replace")[-8000:]
@@ -88,7 +94,7 @@ def test_three_kills_leave_400_000_messages_once_in_a_table_and_a_copied_topic_o
         ("local[2]", "table", 6),
         ("local[2]", "", 0),
     ):
-        job = Job(master, tmp_path, ours.namesrv, *topics)
+        job = Job(tmp_path, master, str(tmp_path), ours.namesrv, *topics)
         try:
             if master != "local[2]":
                 job.await_mid_batch(query, 0)

@@ -20,7 +20,6 @@ from ariane.cli import pipeline
 from ariane.cli.pipeline import SIGNALLED
 from ariane.cli.pipeline_display import SparkTasks
 from ariane.message import Message
-from ariane.spark.cluster import Cluster
 from ariane.spark.pipelines import replay
 from ariane.spark.pipelines.archive import archived_offsets
 from ariane.spark.pipelines.folders import Folder
@@ -30,7 +29,7 @@ from ariane.spark.sink_options import SinkOptions
 from ariane.spark.sink_rows import RowKeys, rows_of
 from ariane.spark.sink_sender import SinkSender
 from tests.peers import unique
-from tests.spark.clusters import Target, await_that, now_ms, numbered
+from tests.spark.clusters import Target, WaitingCluster, await_that, now_ms, numbered
 from tests.spark.conftest import RecordedStore
 from tests.spark.test_pipelines import archived, run
 
@@ -237,18 +236,6 @@ def test_another_topic_and_another_time_are_other_replays(spark: Any, ours: Targ
     assert "start='yesterday'" in str(wrong.exception)
 
 
-class Waiting(Cluster):
-    """A cluster whose time passes only while somebody waits."""
-
-    passed = 0.0
-
-    def monotonic(self) -> float:
-        return self.passed
-
-    def pause(self, seconds: float) -> None:
-        self.passed += seconds
-
-
 @pytest.mark.parametrize(("rate", "seconds"), [(200, 10.0), (1, 2000.0), (None, 0.0)])
 def test_tasks_of_a_replay_keep_to_its_rate_together(ours: Target, rate: int | None, seconds: float) -> None:
     topic = ours.topic(queues=1)
@@ -257,9 +244,9 @@ def test_tasks_of_a_replay_keep_to_its_rate_together(ours: Target, rate: int | N
     rows = pa.record_batch({"body": [b"x"] * (2000 // tasks)})
     took = []
     for task in range(tasks):
-        with Waiting(options.access) as cluster:
+        with WaitingCluster(options.access) as cluster:
             sender = SinkSender(options, "replay", cluster)
-            for row in rows_of(rows, RowKeys("replay", 0, task), topic):
+            for row in rows_of(rows, RowKeys("replay", "0", task), topic):
                 sender.add(row)
             sender.flush()
             sender.close()

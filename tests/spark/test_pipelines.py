@@ -36,7 +36,6 @@ from tests.cluster import running_cluster
 from tests.peers import unique
 from tests.spark.clusters import Target, await_that, now_ms, numbered
 from tests.spark.conftest import RecordedStore
-from tests.spark.test_sink_crashes import ROWS, Crash, Write
 
 
 def run(*arguments: Any, code: int = 0) -> Result:
@@ -387,16 +386,6 @@ def _dead_letters(admin: Admin, group: str) -> int:
     if topic not in admin.topics():
         return 0
     return sum(offsets.max_offset for offsets in admin.topic_stats(topic).offset_table.values())
-
-
-def test_a_dead_driver_is_stood_in_for_by_command(ours: Target, tmp_path: Path) -> None:
-    write = Write(ours, tmp_path)
-    with pytest.raises(Crash):
-        write.commit(write.tasks(), "after the decision")
-    assert write.seen() == Counter()
-    finished = [json.loads(run("settle", tmp_path / "checkpoint", "-n", ours.namesrv).output) for _ in range(2)]
-    assert [len(told["finished"]) for told in finished] == [1, 0]
-    assert write.seen() == Counter(range(ROWS))
 
 
 def test_dead_letters_are_told_by_origin_with_samples(spark: Any, clean_store: RecordedStore) -> None:

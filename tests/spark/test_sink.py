@@ -1,18 +1,31 @@
 """DataFrames written to topics."""
 
+import asyncio
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
-from ariane.errors import ConfigError
+from ariane.client.sync import Admin, PullClient
+from ariane.errors import ConfigError, SendError
+from ariane.message import DELIVER_TIME, TIMER_DELIVER_MS
+from ariane.protocol.batch import decode_batch
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.command import Command
+from ariane.spark.checks import ANSWERS
 from ariane.spark.sink_options import SinkOptions
-from ariane.spark.sink_rows import check_columns
-from tests.spark.clusters import Target, await_that
+from ariane.spark.sink_rows import RowKeys, check_columns, rows_of
+from ariane.spark.sink_sender import SinkSender
+from ariane.spark.sink_writer import Sink, Work
+from tests.cluster import running_cluster
+from tests.peers import ApacheBroker, ApacheNamesrv, free_port, unique
+from tests.spark.clusters import Target, WaitingCluster, await_that, numbered
 
 
 def write(frame: Any, target: Target, topic: str | None, **options: Any) -> None:
@@ -99,6 +112,32 @@ def test_exactly_once_shows_a_batch_whole_and_once(spark: Any, target: Target, t
     assert bodies(target, topic) == Counter(range(200))
 
 
+def test_each_write_of_a_checkpoint_has_a_decision_of_its_own(spark: Any, ours: Target, tmp_path: Path) -> None:
+    topic = ours.topic()
+    options = {"delivery": "exactly-once", "checkpointLocation": tmp_path / "checkpoint"}
+    for write_id in ("nightly/2026-01-30", "nightly/2026-01-31", "a name with spaces, dots. and ümlauts"):
+        for _ in range(2):  # the second one does nothing
+            write(numbers(spark, 20), ours, topic, writeId=write_id, **options)
+    assert bodies(ours, topic) == Counter(dict.fromkeys(range(20), 3))
+    for _ in range(2):  # without an id each is another write
+        write(numbers(spark, 20), ours, topic, **options)
+    assert bodies(ours, topic) == Counter(dict.fromkeys(range(20), 5))
+
+
+def test_every_batch_of_a_stream_that_writes_for_itself_counts(spark: Any, ours: Target, tmp_path: Path) -> None:
+    source, topic, copy = ours.topic(), ours.topic(), tmp_path / "copy"
+    ours.send(source, numbered(source, 40))
+    reader = spark.readStream.format("rocketmq").schema("body binary").option("nameServer", ours.namesrv)
+    reader = reader.option("topic", source).option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 20)
+
+    def copied(rows: Any, batch: int) -> None:
+        write(rows, ours, topic, delivery="exactly-once", checkpointLocation=copy, writeId=f"copy-{batch}")
+
+    query = reader.load().writeStream.foreachBatch(copied).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    assert bodies(ours, topic) == Counter(range(40))
+
+
 def test_a_failed_task_shows_nothing_in_a_transaction(spark: Any, target: Target, tmp_path: Path) -> None:
     topic = target.topic()
     frame = numbers(spark, 100).selectExpr("if(body = '90', raise_error('no'), body) as body")
@@ -141,6 +180,7 @@ def test_a_column_that_does_not_fit_is_an_error_that_names_it(
         ({"nameserver": "a:1", "delivery": "exactly-once"}, "needs option checkpointLocation"),
         ({"nameserver": "a:1", "startingoffsets": "latest"}, "the rocketmq sink has no option startingoffsets"),
         ({"nameserver": "a:1", "topic": "a/b"}, "topic='a/b': not a valid name"),
+        ({"nameserver": "a:1", "path": "/tmp/x"}, "the rocketmq sink has no option path"),
     ],
 )
 def test_an_option_that_does_not_fit_is_an_error_that_names_it(options: dict[str, str], message: str) -> None:
@@ -148,12 +188,143 @@ def test_an_option_that_does_not_fit_is_an_error_that_names_it(options: dict[str
         SinkOptions.parse(options)
 
 
-def test_timers_are_properties_that_brokers_of_5_know(spark: Any, ours: Target) -> None:
-    import pyarrow as pa
+def test_options_that_another_kind_of_write_has_are_errors_in_spark_too(
+    spark: Any, ours: Target, tmp_path: Path
+) -> None:
+    writer = numbers(spark, 1).write.format("rocketmq").option("nameServer", ours.namesrv).mode("append")
+    with pytest.raises(Exception, match="has no option path"):
+        writer.option("topic", "orders").save("/tmp/orders")
+    numbers(spark, 1).write.parquet(str(tmp_path / "source"))
+    frame = spark.readStream.schema("body string").parquet(str(tmp_path / "source"))
+    stream = frame.writeStream.format("rocketmq").option("nameServer", ours.namesrv).option("topic", "orders")
+    query = stream.option("writeId", "x").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    with pytest.raises(Exception, match="option writeId is for batch writes"):
+        query.awaitTermination()
 
-    from ariane.spark.sink_rows import DELIVER_TIME, RowKeys, rows_of
 
-    when = datetime(2030, 1, 1, tzinfo=UTC)
-    batch = pa.record_batch({"body": [b"x"], "deliverTime": pa.array([when], pa.timestamp("us", tz="UTC"))})
-    (row,) = rows_of(batch, RowKeys("w", 0, 0), "t")
-    assert f"{DELIVER_TIME}\x01{int(when.timestamp() * 1000)}\x02".encode() in row.encoded
+def test_raw_properties_and_timers_are_stored_with_the_message(spark: Any, ours: Target) -> None:
+    """Brokers of 5 act on the timers; those of 4 keep them."""
+    topic, when = ours.topic(), int(datetime(2030, 1, 1, tzinfo=UTC).timestamp() * 1000)
+    raw = numbers(spark, 1).withColumn("properties", F.lit("colour\x01red\x02size\x01XL\x02"))
+    write(raw.withColumn("deliverTime", F.timestamp_millis(F.lit(when))), ours, topic)
+    write(raw.withColumn("deliverTime", F.lit(when)), ours, topic)
+    found = [message.properties for message in ours.received(topic)]
+    assert len(found) == 2
+    for properties in found:
+        assert (properties["colour"], properties["size"]) == ("red", "XL")
+        assert properties[DELIVER_TIME] == properties[TIMER_DELIVER_MS] == str(when)
+
+
+BODY = StructType([StructField("body", StringType())])
+
+
+def sink(namesrv: str, topic: str, **options: Any) -> Sink:
+    """The sink as a task and the driver use it."""
+    given = {"nameserver": namesrv, "topic": topic, **{name.lower(): str(value) for name, value in options.items()}}
+    return Sink(SinkOptions.parse(given), BODY)
+
+
+def rows(numbers: Iterable[int], size: int = 1) -> pa.RecordBatch:
+    return pa.record_batch({"body": [f"{number:0{size}}" for number in numbers]})
+
+
+def test_a_task_sends_a_window_ahead_and_waits_as_long_and_tries_as_often_as_it_is_told(tmp_path: Path) -> None:
+    came: Counter[int] = Counter()
+
+    async def silence(command: Command) -> None:
+        came[int(decode_batch(command.body)[0].body)] += 1
+        await asyncio.Event().wait()
+
+    with running_cluster(tmp_path) as cluster:
+        handlers = cluster.start_broker().handlers
+        topic = Target(cluster.namesrv, "ours").topic(queues=1)
+        handlers[RequestCode.SEND_BATCH_MESSAGE] = lambda _, command: silence(command)
+        options = {"window": 3, "batchBytes": 1024, "sendTimeoutMs": 300}
+        for retries in (0, 1):
+            came.clear()
+            with pytest.raises(SendError, match=r"1 messages to .* were not stored: .* did not answer in 0.3 s"):
+                sink(cluster.namesrv, topic, sendRetries=retries, **options).send(
+                    iter([rows(range(9), 1024)]), Work("write", "0", 0)
+                )
+            await_that("the requests", lambda retries=retries: came == Counter(dict.fromkeys(range(3), 1 + retries)))
+
+
+@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+def test_a_write_goes_on_when_its_broker_comes_back(tmp_path: Path, delivery: str) -> None:
+    with running_cluster(tmp_path) as cluster:
+        port = free_port(-2, 1)
+        cluster.start_broker(listenPort=port)
+        target = Target(cluster.namesrv, "ours")
+        topic = target.topic()
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield rows(range(50), 1024)
+            cluster.stop_broker()  # answers to requests are on their way, or lost
+            cluster.start_broker(listenPort=port)
+            yield rows(range(50, 100), 1024)
+
+        options = {"batchBytes": 2048, "delivery": delivery, "checkpointLocation": tmp_path / "checkpoint"}
+        writer = sink(cluster.namesrv, topic, **options)
+        writer.decide([writer.send(batches(), Work("write", "0", 0))], "0")
+        found = bodies(target, topic)
+        assert found.keys() == set(range(100))
+        assert delivery == "at-least-once" or found == Counter(range(100))
+        ANSWERS.close()
+
+
+def test_a_task_keeps_to_its_rate(ours: Target) -> None:
+    topic = ours.topic()
+    options = sink(ours.namesrv, topic, rate=50).options
+    with WaitingCluster(options.access) as cluster:
+        sender = SinkSender(options, unique("sink"), cluster)
+        for row in rows_of(rows(range(200)), RowKeys("write", "0", 0), topic):
+            sender.add(row)
+            assert cluster.passed * 50 + 10 >= int(row.body)  # a fifth of a second ahead at most
+        sender.flush()
+        sender.close()
+    assert bodies(ours, topic) == Counter(range(200))
+    assert cluster.passed == pytest.approx(4, abs=0.2)
+
+
+def test_tls_carries_a_transaction(spark: Any, target: Target, tmp_path: Path) -> None:
+    topic = target.topic()
+    write(numbers(spark, 50), target, topic, tls=True, delivery="exactly-once", checkpointLocation=tmp_path)
+    assert bodies(target, topic) == Counter(range(50))
+
+
+ACL = """
+accounts:
+- accessKey: writer-key
+  secretKey: writer-secret
+  defaultTopicPerm: DENY
+  defaultGroupPerm: DENY
+  topicPerms: [orders=PUB]
+- accessKey: owner-key
+  secretKey: owner-secret
+  admin: true
+"""
+
+
+def test_keys_let_a_transaction_in_and_a_denial_says_that_it_is_one(
+    apache_namesrv: Callable[..., ApacheNamesrv], apache_broker: Callable[..., ApacheBroker], tmp_path: Path
+) -> None:
+    namesrv = apache_namesrv().address
+    apache_broker(namesrv, config={"aclEnable": "true"}, files={"conf/plain_acl.yml": ACL})
+    owner = {"name_servers": namesrv, "access_key": "owner-key", "secret_key": "owner-secret"}
+    with Admin(**owner) as admin, PullClient(**owner) as reader:
+        for topic in ("orders", "secrets"):
+            admin.create_topic(topic, queues=1)
+            await_that("the topic", lambda topic=topic: topic in admin.topics())
+        keys = {"accessKey": "writer-key", "secretKey": "writer-secret", "checkpointLocation": tmp_path}
+        keys["delivery"] = "exactly-once"  # Apache's broker asks for no permission when a batch is sent
+        writer = sink(namesrv, "orders", **keys)
+        writer.decide([writer.send(iter([rows(range(20))]), Work("write", "0", 0))], "0")
+        (queue,) = reader.queues("orders")
+        await_that("the transaction", lambda: reader.max_offset(queue) == 20)
+        with pytest.raises(SendError, match="secrets"):
+            sink(namesrv, "secrets", **keys).send(iter([rows(range(1))]), Work("write", "0", 0))
+        with pytest.raises(SendError, match="writer-key"):
+            sink(namesrv, "orders", **keys | {"secretKey": "wrong-secret"}).send(
+                iter([rows(range(1))]), Work("write", "0", 0)
+            )
+    ANSWERS.close()

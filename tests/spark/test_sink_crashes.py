@@ -1,64 +1,55 @@
 """The exactly-once sink, its driver dead at each step: a reader sees the batch once, or nothing of it."""
 
+import json
+import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+from typer.testing import CliRunner
 
+from ariane.cli.pipeline import app
 from ariane.client.results import TransactionState
 from ariane.client.sync import Admin
+from ariane.errors import BrokerRefused, ResponseError, StoreError
 from ariane.message import HALF_TOPIC
-from ariane.spark.checks import LEASE_MS, CheckListener, finish
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.headers import EndTransactionRequest
+from ariane.protocol.units import TRANSACTION_COMMIT
+from ariane.remoting import Connection
+from ariane.spark.backlog import Backlog
+from ariane.spark.checks import ANSWERS, Answers, CheckListener, finish
 from ariane.spark.cluster import Cluster
-from ariane.spark.committing import Committer
-from ariane.spark.decisions import Decision, Decisions
+from ariane.spark.decisions import Decision, Decisions, Try
 from ariane.spark.settling import Settlement
 from ariane.spark.sink_options import SinkOptions
 from ariane.spark.sink_writer import Sent, Sink, Work
+from tests.cluster import running_cluster
 from tests.peers import unique
 from tests.spark.clusters import Target, await_that
+from tests.spark.dying import AFTER_DECISION, BEFORE_DECISION, STEPS, WHILE_TELLING, DyingCommitter, died
+from tests.spark.test_kills import Job
 
 SCHEMA = StructType([StructField("body", BinaryType())])
-ROWS = 60
+WITH_TOPIC = StructType([*SCHEMA.fields, StructField("topic", StringType())])
+ROWS = 300  # more than are told ahead of the answers
+
+
+@pytest.fixture(autouse=True)
+def leave() -> Iterator[None]:
+    """What a worker keeps as long as it lives."""
+    yield
+    ANSWERS.close()
 
 
 class Crash(Exception):
     """The driver is dead."""
-
-
-class Driver(Committer):
-    """A driver that dies at a step."""
-
-    dies_at = ""
-
-    def decided(self, decision: Decision) -> None:
-        self._die("before the decision")
-        super().decided(decision)
-        self._die("after the decision")
-
-    def tell(self, decision: Decision) -> bool:
-        if self.dies_at == "while brokers are told":
-            some = [type(h)(h.broker_name, h.queue_offsets[:20], h.log_offsets[:20], h.unique_keys[:20])
-                    for attempt in decision.tries[:1] for h in attempt.halves]  # fmt: skip
-            first = Decision(decision.batch, decision.group, [type(decision.tries[0])("", some, [])], {})
-            assert self._settlement.commit(first)
-        self._die("while brokers are told")
-        return super().tell(decision)
-
-    def settled(self, decision: Decision) -> None:
-        self._die("after brokers were told")
-        super().settled(decision)
-
-    def _die(self, step: str) -> None:
-        if self.dies_at == step:
-            raise Crash(step)
-
-
-STEPS = ["before the decision", "after the decision", "while brokers are told", "after brokers were told", "nowhere"]
 
 
 class Write:
@@ -78,7 +69,7 @@ class Write:
         )
         self.decisions = Decisions(str(folder / "checkpoint"))
 
-    def tasks(self, batch: int = 0) -> list[Sent]:
+    def tasks(self, batch: str = "0") -> list[Sent]:
         """Send the half messages."""
         sink = Sink(self.options, SCHEMA)
         halves = [range(ROWS // 2), range(ROWS // 2, ROWS)]
@@ -87,18 +78,20 @@ class Write:
             for index, part in enumerate(halves)
         ]
 
-    def commit(self, sent: list[Sent], dies_at: str = "nowhere", batch: int = 0) -> None:
+    def commit(self, sent: list[Sent], dies_at: str = "nowhere", batch: str = "0") -> None:
+        def reached(_: str, step: str) -> None:
+            if step == dies_at:
+                raise Crash(step)
+
         fresh = Sink(self.options, SCHEMA)._decision(sent, batch)
         with Cluster(self.options.access) as cluster:
-            driver = Driver(Settlement(cluster, self.options), self.decisions, cluster)
-            driver.dies_at = dies_at
-            driver.commit(fresh, batch)
+            DyingCommitter(cluster, self.options, reached).commit(fresh, batch)
 
     def seen(self) -> Counter[int]:
         return Counter(int(message.body) for message in self.target.received(self.topic))
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", [*STEPS, "nowhere"])
 def test_a_driver_dies_and_the_next_one_shows_each_row_once(target: Target, tmp_path: Path, step: str) -> None:
     write = Write(target, tmp_path)
     try:
@@ -107,22 +100,80 @@ def test_a_driver_dies_and_the_next_one_shows_each_row_once(target: Target, tmp_
         pass
     else:
         assert step == "nowhere"
-    if step in STEPS[:2]:
+    if step in (BEFORE_DECISION, AFTER_DECISION):
         assert write.seen() == Counter()
     write.commit(write.tasks())  # Spark runs the batch again, for it was not told that it is done
     await_that("each row", lambda: write.seen().keys() == set(range(ROWS)))
-    write.commit(write.tasks(batch=1), batch=1)
+    write.commit(write.tasks(batch="1"), batch="1")
     await_that("the next batch", lambda: write.seen() == Counter(dict.fromkeys(range(ROWS), 2)))
+
+
+class DyingJob(Job):
+    """A query whose driver is killed with kill -9."""
+
+    module = "tests.spark.dying"
+
+
+@pytest.mark.timeout(600)
+def test_kill_9_of_a_driver_at_each_step_shows_each_row_once(apache: Target, tmp_path: Path) -> None:
+    """Every start of the query finishes the batch that the last one died in, and dies in the next."""
+    topic, source = apache.topic(), tmp_path / "source"
+    source.mkdir()
+    for batch, _ in enumerate(STEPS):
+        rows = range(batch * ROWS, (batch + 1) * ROWS)
+        (source / f"{batch}.txt").write_text("".join(f"{row}\n" for row in rows))
+    for step in [*STEPS, ""]:
+        job = DyingJob(tmp_path, str(tmp_path), apache.namesrv, topic)
+        try:
+            if step:
+                assert job.ended() == -signal.SIGKILL
+                assert died(tmp_path, step).exists()
+            else:
+                job.finish()
+        finally:
+            job.kill()
+    assert Counter(int(message.body) for message in apache.received(topic)) == Counter(range(len(STEPS) * ROWS))
 
 
 def test_a_driver_that_never_comes_back_is_stood_in_for(ours: Target, tmp_path: Path) -> None:
     write = Write(ours, tmp_path)
     with pytest.raises(Crash):
-        write.commit(write.tasks(), "while brokers are told")
-    (decision,) = write.decisions.all()
-    finish(decision, write.options, write.decisions)
-    assert write.seen() == Counter(range(ROWS))
-    assert next(iter(write.decisions.all())).settled
+        write.commit(write.tasks(), WHILE_TELLING)
+    for finished in (["0"], []):
+        said = CliRunner().invoke(app, ["settle", str(tmp_path / "checkpoint"), "-n", ours.namesrv])
+        assert json.loads(said.stdout) == {"finished": finished}
+        assert write.seen() == Counter(range(ROWS))
+
+
+def test_a_commit_that_fails_after_its_decision_is_not_taken_back(spark: Any, tmp_path: Path) -> None:
+    """Spark aborts a write whose commit fails. The decision stands all the same: the next start finishes it."""
+    with running_cluster(tmp_path) as cluster:
+        handlers = cluster.start_broker().handlers
+        target = Target(cluster.namesrv, "ours")
+        topic, end = target.topic(), handlers[RequestCode.END_TRANSACTION]
+
+        def refuse(connection: Connection, request: Command) -> Any:
+            if EndTransactionRequest.parse(request.fields).commit_or_rollback == TRANSACTION_COMMIT:
+                raise ResponseError(ResponseCode.SYSTEM_ERROR, "not now")
+            return end(connection, request)
+
+        def write() -> None:
+            writer = spark.range(0, ROWS, 1, 2).selectExpr("cast(id as string) as body").write.format("rocketmq")
+            writer = writer.mode("append").option("nameServer", target.namesrv).option("topic", topic)
+            writer = writer.option("delivery", "exactly-once").option("writeId", "nightly")
+            writer.option("checkpointLocation", str(tmp_path / "checkpoint")).save()
+
+        handlers[RequestCode.END_TRANSACTION] = refuse
+        with pytest.raises(Exception, match="is committed, but not every broker could be told"):
+            write()
+        handlers[RequestCode.END_TRANSACTION] = end
+        assert target.received(topic) == []
+        write()
+        assert Counter(int(message.body) for message in target.received(topic)) == Counter(range(ROWS))
+
+
+def _tries(sent: list[Sent]) -> list[Try]:
+    return [one.attempt for one in sent if one.attempt is not None]
 
 
 def asked(target: Target, which: Callable[[Any], bool] = lambda _: True) -> Any:
@@ -137,30 +188,109 @@ def test_brokers_that_ask_are_answered_from_the_checkpoint(ours: Target, tmp_pat
     mine = asked(ours, lambda message: message.properties["ARIANE_TRY"] == token)
     assert listener.check(mine) is TransactionState.UNKNOWN  # nothing is decided
     with pytest.raises(Crash):
-        write.commit(sent, "after the decision")
-    assert listener.check(mine) is TransactionState.UNKNOWN  # a driver may be telling brokers right now
+        write.commit(sent, AFTER_DECISION)
+    at_work = write.decisions.lock()
+    assert listener.check(mine) is TransactionState.UNKNOWN  # a driver is telling brokers right now
     stale = write.tasks()[0].attempt
     assert stale is not None
     theirs = asked(ours, lambda message: message.properties["ARIANE_TRY"] == stale.token)
     assert listener.check(theirs) is TransactionState.ROLLBACK  # a try that does not count
-    late = CheckListener(write.options, clock=LaterClock())
-    assert late.check(mine) is TransactionState.ROLLBACK  # told of the first one, so the copy is not needed
-    await_that("the batch", lambda: write.seen() == Counter(range(ROWS)))
+    assert write.seen() == Counter()
+    at_work.release()
+    assert listener.check(mine) is TransactionState.ROLLBACK  # told of the first one, so the copy is not needed
+    assert write.seen() == Counter(range(ROWS))
 
 
-class LaterClock:
-    """When the lease of any driver is over."""
+def test_only_one_finishes_at_a_time(target: Target, tmp_path: Path) -> None:
+    """Apache's broker shows what two tell it twice."""
+    write = Write(target, tmp_path)
+    with pytest.raises(Crash):
+        write.commit(write.tasks(), AFTER_DECISION)
+    with ThreadPoolExecutor(3) as pool:
+        for done in [pool.submit(finish, "0", write.options, write.decisions) for _ in range(3)]:
+            done.result()
+    assert write.seen() == Counter(range(ROWS))
 
-    def now_ms(self) -> int:
-        from ariane.env import SystemClock
 
-        return SystemClock().now_ms() + LEASE_MS
+def test_what_a_broker_says_it_committed_and_nobody_sees_is_an_error(ours: Target, tmp_path: Path) -> None:
+    write = Write(ours, tmp_path)
+    sent = write.tasks()
+    with pytest.raises(Crash):
+        write.commit(sent, AFTER_DECISION)
+    with Cluster(write.options.access) as cluster:  # somebody else takes back what is committed
+        Settlement(cluster, write.options).roll_back(Decision("0", sent[0].group, _tries(sent[:1]), {}))
+    with pytest.raises(StoreError, match="150 messages of batch 0 are gone, though broker-a committed them"):
+        write.commit(write.tasks())
 
-    def monotonic(self) -> float:
-        raise AssertionError("not asked")
 
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError("not asked")
+def test_a_slave_that_is_left_alone_is_told_nothing(tmp_path: Path) -> None:
+    with running_cluster(tmp_path) as cluster:
+        cluster.start_broker()
+        write = Write(Target(cluster.namesrv, "ours"), tmp_path)
+        sent = write.tasks()
+        with pytest.raises(Crash):
+            write.commit(sent, AFTER_DECISION)
+        (decision,) = write.decisions.all()
+        cluster.stop_broker()
+        cluster.start_broker("slave", brokerName="broker-a", brokerId=1, brokerRole="SLAVE")
+        with Cluster(write.options.access) as asked:
+            settlement = Settlement(asked, write.options)
+            assert asked.addresses("broker-a")
+            assert not settlement.commit(decision)
+        cluster.stop_broker("slave")
+        cluster.start_broker()
+        finish("0", write.options, write.decisions)
+        assert write.seen() == Counter(range(ROWS))
+
+
+def test_a_backlog_is_done_when_all_that_was_stored_before_is_in_its_queues() -> None:
+    def figures(stored: int, behind: int) -> dict[str, str]:
+        return {"commitLogMaxOffset": str(stored), "dispatchBehindBytes": str(behind)}
+
+    backlog = Backlog(figures(1000, 300))
+    assert not backlog.is_done(figures(1000, 300))
+    assert not backlog.is_done(figures(1400, 400))  # 1000 or 600: the two figures may be of different moments
+    assert backlog.is_done(figures(9000, 400))  # a busy broker is never quite done
+    assert Backlog(figures(1000, 0)).is_done(figures(1000, 0))
+
+
+def producers(target: Target, group: str, topic: str) -> int:
+    """How many of a group a broker may ask."""
+    with Admin(name_servers=target.namesrv) as admin:
+        try:
+            return len(admin.producer_connections(group, topic).connection_set)
+        except BrokerRefused:
+            return 0
+
+
+def test_a_worker_answers_for_whatever_topics_its_rows_have(ours: Target, tmp_path: Path) -> None:
+    topic, group = ours.topic(), unique("sink")
+    options = SinkOptions.parse(
+        {
+            "nameserver": ours.namesrv,
+            "group": group,
+            "delivery": "exactly-once",
+            "checkpointlocation": str(tmp_path),
+        }
+    )
+    row = pa.record_batch({"body": [b"1"], "topic": [topic]})
+    Sink(options, WITH_TOPIC).send(iter([row]), Work("query", "0", 0))
+    await_that("somebody to ask", lambda: producers(ours, group, topic) == 1)
+
+
+def test_a_worker_answers_for_the_latest_few_writes_only(ours: Target, tmp_path: Path) -> None:
+    options, topic, answers = Write(ours, tmp_path).options, ours.topic(), Answers(keep=2)
+    groups = [unique("sink") for _ in range(3)]
+    try:
+        for group in (*groups[:2], groups[0]):
+            answers.begin(options, group, topic)
+        for group in groups[:2]:
+            await_that("somebody to ask", lambda group=group: producers(ours, group, topic))
+        answers.begin(options, groups[2], topic)
+        await_that("somebody to ask", lambda: producers(ours, groups[2], topic))
+        assert [producers(ours, group, topic) for group in groups] == [1, 0, 1]
+    finally:
+        answers.close()
 
 
 def test_apaches_checks_make_no_message_twice(apache: Target, tmp_path: Path) -> None:

@@ -344,5 +344,5 @@ def settle(
     options, decisions = SinkOptions.parse(given), Decisions(checkpoint)
     unsettled = [decision for decision in decisions.all() if not decision.settled]
     for decision in unsettled:
-        finish(decision, options, decisions)
-    out.print(json.dumps({"finished": [decision.batch for decision in unsettled]}))
+        finish(decision.name, options, decisions)
+    out.print(json.dumps({"finished": [decision.name for decision in unsettled]}))

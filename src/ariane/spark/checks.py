@@ -10,7 +10,7 @@ from typing import Any, Final
 from ariane.client.options import ProducerOptions
 from ariane.client.results import SendResult, TransactionState
 from ariane.client.sync import TransactionProducer
-from ariane.env import Clock, SystemClock
+from ariane.env import LockHeld
 from ariane.errors import ArianeError
 from ariane.message import Message, ReceivedMessage
 from ariane.spark.access import Access
@@ -22,18 +22,16 @@ from ariane.spark.sink_options import SinkOptions
 
 log = logging.getLogger("ariane.spark")
 
-TRY: Final = "ARIANE_TRY"  # property of a half message: batch, partition and a word of the try it belongs to
-LEASE_MS: Final = 60_000  # a driver that has not touched its open decision for so long is dead
+TRY: Final = "ARIANE_TRY"  # property of a half message: decision, partition and a word of the try it belongs to
 
 
 class CheckListener:
     """Knows the fate of half messages by their tries."""
 
-    def __init__(self, options: SinkOptions, clock: Clock | None = None) -> None:
+    def __init__(self, options: SinkOptions) -> None:
         assert options.checkpoint is not None
         self._options = options
         self._decisions = Decisions(options.checkpoint)
-        self._clock = clock or SystemClock()
 
     def execute(self, message: Message, result: SendResult, argument: Any) -> TransactionState:
         """Nothing is sent through this producer."""
@@ -42,8 +40,7 @@ class CheckListener:
     def check(self, message: ReceivedMessage) -> TransactionState:
         """Unknown while the batch is open or being told; then any copy that is still asked for is not needed."""
         token = message.properties.get(TRY, "")
-        batch = token.partition("/")[0]
-        decision = self._decisions.load(int(batch)) if batch.isdigit() else None
+        decision = self._decisions.load(token.partition("/")[0])
         if decision is None:
             return TransactionState.UNKNOWN
         if token not in decision.tokens or decision.settled:
@@ -51,33 +48,56 @@ class CheckListener:
         return self._finished(decision)
 
     def _finished(self, decision: Decision) -> TransactionState:
-        if self._clock.now_ms() - decision.touched_ms < LEASE_MS:
+        """A driver that gave up is stood in for; where nobody can know whether one is at work, none is."""
+        if not self._decisions.can_lock:
             return TransactionState.UNKNOWN
-        finish(decision, self._options, self._decisions)
+        try:
+            finish(decision.name, self._options, self._decisions, wait=False)
+        except LockHeld:
+            return TransactionState.UNKNOWN
         return TransactionState.ROLLBACK
 
 
-def finish(decision: Decision, options: SinkOptions, decisions: Decisions) -> None:
-    """Tell brokers what a dead driver could not tell them any more."""
+def finish(name: str, options: SinkOptions, decisions: Decisions, *, wait: bool = True) -> None:
+    """Tell brokers what a driver could not tell them any more. LockHeld if one is at it and this is not to wait."""
     with Cluster(options.access) as cluster:
-        Committer(Settlement(cluster, options), decisions, cluster).finish(decision)
+        Committer(Settlement(cluster, options), decisions, cluster).finish(name, wait=wait)
 
 
-_answering: dict[tuple[Access, str, str | None], TransactionProducer] = {}
+class Answers:
+    """A producer for each group that this worker sends for, as long as the worker lives.
+
+    Without answers brokers would ask in vain, and give up late. Writes without an id have groups of their own: only
+    those of the latest few are kept.
+    """
+
+    def __init__(self, keep: int = 8) -> None:
+        self._keep = keep
+        self._producers: dict[tuple[Access, str, str | None], TransactionProducer] = {}
+
+    def begin(self, options: SinkOptions, group: str, topic: str) -> None:
+        """Answer from now on the brokers that have half messages of the group to a topic."""
+        key = (options.access, group, options.checkpoint)
+        try:
+            producer = self._producers.pop(key, None) or _started(options, group)
+            self._producers[key] = producer  # the last one is the latest
+            producer.queues(topic)  # the brokers it learns of here hear from it
+        except ArianeError as error:  # the write itself will meet the same trouble, and say so
+            log.warning("no answers to brokers' checks from here: %s", error)
+        while len(self._producers) > self._keep:
+            self._producers.pop(next(iter(self._producers))).close()
+
+    def close(self) -> None:
+        """Leave."""
+        while self._producers:
+            self._producers.popitem()[1].close()
 
 
-def answer_checks(options: SinkOptions, group: str) -> None:
-    """Answer from now on, as long as this worker lives. Without answers brokers would ask in vain, and give up late."""
-    key = (options.access, group, options.checkpoint)
-    if key in _answering:
-        return
+def _started(options: SinkOptions, group: str) -> TransactionProducer:
     own = ProducerOptions.of(options.access.client_options(), {"heartbeat_interval": 5.0})
     producer = TransactionProducer(group, CheckListener(options), options=own)
-    try:
-        producer.start()
-        if options.topic is not None:
-            producer.queues(options.topic)
-    except ArianeError as error:  # the write itself will meet the same trouble, and say so
-        log.warning("no answers to brokers' checks from here: %s", error)
-        return
-    _answering[key] = producer
+    producer.start()
+    return producer
+
+
+ANSWERS: Final = Answers()

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 from ariane.client.name_servers import NameServers
-from ariane.client.routes import Routes
+from ariane.client.routes import MASTER, Routes
 from ariane.client.wire import SUCCESS, Wire
 from ariane.env import Env
 from ariane.errors import BrokerRefused, ConfigError, RemotingError, RouteMissing
 from ariane.message import AUTO_CREATE_TOPIC, MessageQueue
-from ariane.protocol.bodies import ClusterInfo, TopicList
+from ariane.protocol.bodies import ClusterInfo, KVTable, TopicList
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.headers import (
     GetEarliestMsgStoretimeRequest,
@@ -130,6 +130,18 @@ class Cluster:
         known = self.routes.brokers.get(broker_name) or self._brokers.get(broker_name, {})
         return tuple(known[number] for number in sorted(known))
 
+    def master(self, broker_name: str) -> str:
+        """Where a broker takes messages and decisions; RemotingError while only slaves of it are registered."""
+        known = self.routes.brokers.get(broker_name) or self._brokers.get(broker_name, {})
+        if MASTER not in known:
+            raise RemotingError(f"broker {broker_name} has no master that is registered with the name servers now")
+        return known[MASTER]
+
+    def figures(self, broker_name: str) -> dict[str, str]:
+        """The running figures of a broker's master."""
+        asked = self._wire.ask(self.master(broker_name), RequestCode.GET_BROKER_RUNTIME_INFO)
+        return KVTable.decode(self._run(asked).body).table
+
     def bounds(self, queues: Iterable[MessageQueue], *, required: bool = True) -> dict[MessageQueue, Bounds]:
         """First and end offset of each queue. A broker that is away altogether is an error, or left out."""
         listed = list(queues)
@@ -163,6 +175,17 @@ class Cluster:
 
         found = self._all([end(queue) for queue in listed])
         return {queue: offset for queue, offset in zip(listed, found, strict=True) if offset is not None}
+
+    def master_ends(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """The same by the masters alone, for a slave may be behind; RemotingError when one is away."""
+        listed = list(queues)
+
+        async def end(queue: MessageQueue) -> int:
+            header = GetMaxOffsetRequest(queue.topic, queue.queue_id)
+            answer = await self._wire.ask(self.master(queue.broker_name), RequestCode.GET_MAX_OFFSET, header)
+            return OffsetResponse.parse(answer.fields).offset
+
+        return dict(zip(listed, self._all([end(queue) for queue in listed]), strict=True))
 
     def search(self, queues: Iterable[MessageQueue], timestamp: int) -> dict[MessageQueue, int]:
         """For each queue an offset stored about that time: Apache's brokers answer with the nearest message."""

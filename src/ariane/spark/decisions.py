@@ -7,17 +7,29 @@ have done.
 
 import json
 import os
+import re
+import socket
+import threading
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
 from pyarrow import fs
 
+from ariane.env import FileLock, SystemFiles
 from ariane.spark.log_files import is_remote, join, list_folder, read_small
 
 FOLDER: Final = "ariane-sink"
-KEEP: Final = 20  # decisions older than this many batches are forgotten
+_NAME: Final = re.compile(r"(\d+|write-[0-9a-f]+)\.json")
+KEEP: Final = 20  # decisions older than this many batches of a stream are forgotten
+_LOCKING: Final = threading.Lock()  # a lock of a file keeps other processes out; this is for threads
+
+
+def name_of_write(write_id: str) -> str:
+    """What the decision about a batch write is called; a stream's are called by the numbers of its batches."""
+    return f"write-{blake2b(write_id.encode(), digest_size=8).hexdigest()}"
 
 
 @dataclass(frozen=True)
@@ -41,19 +53,26 @@ class Try:
 
 @dataclass(frozen=True)
 class Decision:
-    """A committed batch."""
+    """A committed batch of a stream, or a batch write."""
 
-    batch: int
+    name: str
     group: str
     tries: list[Try]
     ends: dict[str, dict[str, dict[str, int]]]  # of the topics' queues when the decision was made, as in checkpoints
     ordered: bool = False
     settled: bool = False
-    touched_ms: int = 0  # when the driver that tells the brokers was last at work
 
     @property
     def tokens(self) -> frozenset[str]:
         return frozenset(attempt.token for attempt in self.tries)
+
+    @property
+    def topics(self) -> set[str]:
+        return {topic for attempt in self.tries for topic in attempt.topics}
+
+    @property
+    def brokers(self) -> set[str]:
+        return {halves.broker_name for attempt in self.tries for halves in attempt.halves}
 
 
 class Decisions:
@@ -62,32 +81,44 @@ class Decisions:
     def __init__(self, checkpoint: str) -> None:
         self._folder = join(checkpoint.removeprefix("file://").removeprefix("file:"), FOLDER)
 
-    def load(self, batch: int) -> Decision | None:
-        """The decision about a batch; none while it is open."""
-        if f"{batch}.json" not in list_folder(self._folder):
+    @property
+    def can_lock(self) -> bool:
+        """Object stores have no locks."""
+        return not is_remote(self._folder)
+
+    def lock(self) -> FileLock:
+        """Held by whoever decides and tells brokers; LockHeld while somebody does. Who dies lets go of it."""
+        folder = Path(self._folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with _LOCKING:
+            return SystemFiles().lock(folder / "lock", f"process {os.getpid()} on {socket.gethostname()}")
+
+    def load(self, name: str) -> Decision | None:
+        """The decision of a name; none while it is open."""
+        if f"{name}.json" not in list_folder(self._folder):
             return None
-        return _read(read_small(join(self._folder, f"{batch}.json")))
+        return _read(read_small(join(self._folder, f"{name}.json")))
 
     def save(self, decision: Decision) -> None:
         """Decide. After this returns the batch is committed, whatever happens."""
-        write_atomically(join(self._folder, f"{decision.batch}.json"), json.dumps(asdict(decision)).encode())
-        self._forget(decision.batch - KEEP)
+        write_atomically(join(self._folder, f"{decision.name}.json"), json.dumps(asdict(decision)).encode())
+        if decision.name.isdigit():
+            self._forget(int(decision.name) - KEEP)
 
     def all(self) -> Iterable[Decision]:
-        """Every decision that is kept, oldest first."""
-        for batch in self._batches():
-            decision = self.load(batch)
+        """Every decision that is kept, a stream's oldest first."""
+        for name in sorted(self._names(), key=lambda name: (not name.isdigit(), name.zfill(20))):
+            decision = self.load(name)
             if decision is not None:
                 yield decision
 
-    def _batches(self) -> list[int]:
-        names = (name.removesuffix(".json") for name in list_folder(self._folder))
-        return sorted(int(name) for name in names if name.isdigit())
+    def _names(self) -> list[str]:
+        return [name.removesuffix(".json") for name in list_folder(self._folder) if _NAME.fullmatch(name)]
 
     def _forget(self, before: int) -> None:
-        for batch in self._batches():
-            if batch < before:
-                remove(join(self._folder, f"{batch}.json"))
+        for name in self._names():
+            if name.isdigit() and int(name) < before:
+                remove(join(self._folder, f"{name}.json"))
 
 
 def _read(raw: bytes) -> Decision:

@@ -12,7 +12,7 @@ from ariane.spark.options import Given
 
 SINK_OPTIONS: Final = (
     "topic", "group", "delivery", "batchBytes", "window", "sendTimeoutMs", "sendRetries", "rate", "checkpointLocation",
-    "writeId", "path",
+    "writeId",
 )  # fmt: skip
 
 

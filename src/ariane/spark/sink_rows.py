@@ -70,7 +70,7 @@ class RowKeys:
     They have the 32 hex digits that RocketMQ's tools expect of a message id.
     """
 
-    def __init__(self, write: str, batch: int, partition: int) -> None:
+    def __init__(self, write: str, batch: str, partition: int) -> None:
         self._seed = f"{write}/{batch}/{partition}/".encode()
         self._count = 0
 

@@ -138,7 +138,13 @@ class SinkSender:
             line = self._line_with_room(request)
             line.send(request, self.group, self.cluster.now_ms())
         except RemotingError as error:
-            self._again(request, error)
+            for lost in (*self._lost(request.where.broker_name, error), request):
+                self._again(lost, error)
+
+    def _lost(self, broker_name: str, error: ArianeError) -> list[Request]:
+        """The requests whose answers will not come, since their connection broke as another was sent."""
+        line = self._lines.get(broker_name)
+        return line.failed(error) if line is not None and line.broken else []
 
     def _line_with_room(self, request: Request) -> "_Line":
         assert request.where is not None
@@ -151,10 +157,7 @@ class SinkSender:
     def _line(self, broker_name: str) -> "_Line":
         line = self._lines.get(broker_name)
         if line is None:
-            addresses = self.cluster.addresses(broker_name)
-            if not addresses:
-                raise RemotingError(f"broker {broker_name} is not registered with the name servers now")
-            line = self._lines[broker_name] = _Line(self.options, addresses[0], self.connections)
+            line = self._lines[broker_name] = _Line(self.options, self.cluster.master(broker_name), self.connections)
         return line
 
     def _settle(self, line: "_Line") -> None:
@@ -194,7 +197,7 @@ class _Line:
         self._connections = connections
         self._connection: BlockingConnection = connections.take(address, options.access, options.timeout)
         self.waiting: deque[tuple[int, Request]] = deque()
-        self._broken = False
+        self.broken = False
         self._refused: Request | None = None
 
     def is_busy(self, queue: MessageQueue) -> bool:
@@ -213,7 +216,7 @@ class _Line:
         try:
             number = self._connection.send(code, header, body, self._options.timeout)
         except RemotingError:
-            self._broken = True
+            self.broken = True
             raise
         self.waiting.append((number, request))
 
@@ -222,7 +225,7 @@ class _Line:
         try:
             response = self._connection.receive(self._options.timeout)
         except RemotingError:
-            self._broken = True
+            self.broken = True
             raise
         request = next(request for number, request in self.waiting if number == response.command.opaque)
         self.waiting = deque(item for item in self.waiting if item[1] is not request)
@@ -241,7 +244,7 @@ class _Line:
         return lost
 
     def leave(self) -> None:
-        if self.waiting or self._broken:
+        if self.waiting or self.broken:
             self._connection.close()
         else:
             self._connections.give(self._connection, self._options.access)

@@ -1,8 +1,10 @@
 """`df.write` and `df.writeStream.format("rocketmq")`."""
 
+import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -12,10 +14,10 @@ from pyspark.sql.types import StructType
 from ariane.message import PRODUCER_GROUP, TRANSACTION_PREPARED
 from ariane.protocol.headers import SendMessageResponse
 from ariane.protocol.ids import parse_offset_id
-from ariane.spark.checks import TRY, answer_checks
+from ariane.spark.checks import ANSWERS, TRY
 from ariane.spark.cluster import Cluster
 from ariane.spark.committing import Committer
-from ariane.spark.decisions import Decision, Decisions, Halves, Try
+from ariane.spark.decisions import Decision, Decisions, Halves, Try, name_of_write
 from ariane.spark.settling import Settlement
 from ariane.spark.sink_options import Delivery, SinkOptions
 from ariane.spark.sink_rows import RowKeys, check_columns, rows_of
@@ -37,17 +39,34 @@ class Work:
     """Which rows a task has in hand."""
 
     write: str
-    batch: int
+    decision: str  # the name of the decision that is about them
     partition: int
 
     @classmethod
-    def here(cls, write: str) -> "Work":
-        """Of the running task; a stream's own id and batch number come from Spark."""
-        context = TaskContext.get()
-        assert context is not None
-        query = context.getLocalProperty("sql.streaming.queryId")
-        batch = context.getLocalProperty("streaming.sql.batchId")
-        return cls(query or write, int(batch or 0), context.partitionId())
+    def of_write(cls, write: str) -> "Work":
+        """Of the running task of a batch write, which may be one in a stream's foreachBatch."""
+        return cls(write, name_of_write(write), _task().partitionId())
+
+    @classmethod
+    def of_stream(cls) -> "Work":
+        """Of the running task of a stream; its id and the number of the batch come from Spark."""
+        task = _task()
+        query, batch = task.getLocalProperty("sql.streaming.queryId"), task.getLocalProperty("streaming.sql.batchId")
+        assert query is not None
+        assert batch is not None
+        return cls(query, batch, task.partitionId())
+
+    @property
+    def group(self) -> str:
+        """A producer group for the write: of letters that brokers allow, and another for each write."""
+        readable = re.sub(r"[^%|\w-]", "_", self.write, flags=re.ASCII)[:64]
+        return f"spark_{readable}_{blake2b(self.write.encode(), digest_size=4).hexdigest()}"
+
+
+def _task() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None
+    return context
 
 
 class Sink:
@@ -60,16 +79,12 @@ class Sink:
         self.ordered = "hashKey" in schema.fieldNames()
         self.write_id = options.write_id or secrets.token_hex(8)
 
-    def send(self, batches: Iterator[pa.RecordBatch], work: Work | None = None) -> Sent:
+    def send(self, batches: Iterator[pa.RecordBatch], work: Work) -> Sent:
         """What one task does."""
         spare_collector()
-        work = work or Work.here(self.write_id)
-        group = self.options.group or f"spark_{work.write}"
-        token = f"{work.batch}/{work.partition}/{secrets.token_hex(8)}"
-        halves = _HalfLog()
-        if self.exactly_once:
-            assert self.options.checkpoint is not None
-            answer_checks(self.options, group)
+        group = self.options.group or work.group
+        token = f"{work.decision}/{work.partition}/{secrets.token_hex(8)}"
+        halves = _HalfLog(lambda topic: ANSWERS.begin(self.options, group, topic))
         with Cluster(self.options.access) as cluster:
             sender = SinkSender(self.options, group, cluster, halves.note, turn=work.partition, half=self.exactly_once)
             try:
@@ -87,7 +102,7 @@ class Sink:
         if self.exactly_once:
             more = {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: group, TRY: token}
             write += token
-        keys = RowKeys(write, work.batch, work.partition)
+        keys = RowKeys(write, work.decision, work.partition)
         count = 0
         for batch in batches:
             count += batch.num_rows
@@ -96,38 +111,44 @@ class Sink:
         sender.flush()
         return count
 
-    def decide(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
+    def decide(self, messages: Sequence[WriterCommitMessage | None], name: str) -> None:
         """What the driver does when all tasks are done: make the batch visible, whole and once."""
         if self.exactly_once:
-            assert self.options.checkpoint is not None
             with Cluster(self.options.access) as cluster:
-                committer = Committer(Settlement(cluster, self.options), Decisions(self.options.checkpoint), cluster)
-                committer.commit(self._decision(messages, batch), batch)
+                self.committer(cluster).commit(self._decision(messages, name), name)
 
-    def take_back(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
-        """What the driver does when a task failed for good."""
-        tried = self._decision(messages, batch)
+    def committer(self, cluster: Cluster) -> Committer:
+        """What decides."""
+        assert self.options.checkpoint is not None
+        return Committer(Settlement(cluster, self.options), Decisions(self.options.checkpoint), cluster)
+
+    def take_back(self, messages: Sequence[WriterCommitMessage | None], name: str) -> None:
+        """What the driver does when a task failed for good, or the commit."""
+        tried = self._decision(messages, name)
         if tried is not None:
             with Cluster(self.options.access) as cluster:
-                Settlement(cluster, self.options).roll_back(tried)
+                self.committer(cluster).take_back(tried)
 
-    def _decision(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> Decision | None:
+    def _decision(self, messages: Sequence[WriterCommitMessage | None], name: str) -> Decision | None:
         sent = [message for message in messages if isinstance(message, Sent) and message.attempt is not None]
         tries = [message.attempt for message in sent if message.attempt is not None and message.rows]
-        return Decision(batch, sent[0].group, tries, {}, self.ordered) if tries else None
+        return Decision(name, sent[0].group, tries, {}, self.ordered) if tries else None
 
 
 class _HalfLog:
-    """The half messages of a task, as brokers confirm them."""
+    """The half messages of a task, as brokers confirm them; `on_topic` hears of each topic once."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_topic: Callable[[str], None]) -> None:
+        self._on_topic = on_topic
         self._halves: dict[str, Halves] = {}
         self._topics: set[str] = set()
 
     def note(self, request: Request, answer: SendMessageResponse) -> None:
         if not request.half or request.where is None:
             return
-        self._topics.add(request.topic)
+        if request.topic not in self._topics:
+            self._topics.add(request.topic)
+            self._on_topic(request.topic)
         _, log_offset = parse_offset_id(answer.msg_id)
         halves = self._halves.setdefault(request.where.broker_name, Halves(request.where.broker_name, [], [], []))
         halves.queue_offsets.append(answer.queue_offset)
@@ -148,13 +169,13 @@ class BatchSink(DataSourceArrowWriter):
         self.sink = sink
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self.sink.send(iterator)
+        return self.sink.send(iterator, Work.of_write(self.sink.write_id))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        self.sink.decide(messages, 0)
+        self.sink.decide(messages, name_of_write(self.sink.write_id))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self.sink.take_back(messages, 0)
+        self.sink.take_back(messages, name_of_write(self.sink.write_id))
 
 
 class StreamSink(DataSourceStreamArrowWriter):
@@ -164,10 +185,10 @@ class StreamSink(DataSourceStreamArrowWriter):
         self.sink = sink
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return self.sink.send(iterator)
+        return self.sink.send(iterator, Work.of_stream())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.sink.decide(messages, batchId)
+        self.sink.decide(messages, str(batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        self.sink.take_back(messages, batchId)
+        self.sink.take_back(messages, str(batchId))

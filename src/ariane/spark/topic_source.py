@@ -53,4 +53,7 @@ class RocketmqSource(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from ariane.spark.sink_writer import Sink, StreamSink
 
-        return StreamSink(Sink(SinkOptions.parse(self.options), schema))
+        options = SinkOptions.parse(self.options)
+        if options.write_id is not None:
+            raise ConfigError("option writeId is for batch writes: the batches of a stream have numbers")
+        return StreamSink(Sink(options, schema))
