@@ -208,5 +208,6 @@ def lost(queue: MessageQueue, wanted: int, first: int, end: int) -> StoreError:
     """The error for offsets that a broker does not have."""
     return StoreError(
         f"{_name(queue)}: offset {wanted} is not there, the broker has {first} to {end}: messages expired before they "
-        "were read, or the topic was made anew. failOnDataLoss=false goes on with what is there"
+        "were read, the topic was made anew, or the broker lost its last messages. failOnDataLoss=false goes on with "
+        "what is there"
     )
