@@ -140,6 +140,19 @@ def test_topics_by_list_and_by_pattern(spark: Any, ours: Target) -> None:
     assert reader.option("topicPattern", f"({one}|{two})").load().count() == 16
 
 
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_offsets_of_what_is_not_read_are_an_error_that_names_it(ours: Target, option: str) -> None:
+    topic = ours.topic(queues=2)
+    for stranger in (("Other", "broker-a", 0), (topic, "broker-z", 0), (topic, "broker-a", 2)):
+        name, broker, queue = stranger
+        offsets = {topic: {"broker-a": {"0": 0}}}
+        offsets.setdefault(name, {}).setdefault(broker, {})[str(queue)] = 5
+        given = {"nameserver": ours.namesrv, "topic": topic, option.lower(): json.dumps(offsets)}
+        reader = TopicReader(TopicOptions.parse(given, streaming=False), default_schema(broker_known=True))
+        with pytest.raises(ConfigError, match=f"{option}.*read: topic {name}, broker {broker}, queue {queue}$"):
+            reader.partitions()
+
+
 def test_a_missing_topic_or_name_server_is_an_error_that_names_it(spark: Any, ours: Target) -> None:
     with pytest.raises(Exception, match="option topic='NoSuchTopic'"):
         read(spark, ours, "NoSuchTopic").collect()
@@ -163,6 +176,16 @@ GOOD = {"nameserver": "127.0.0.1:9876", "topic": "t"}
         ({"startingoffsets": '{"t":5}'}, True, "brokers of t must be a JSON object"),
         ({"startingoffsets": "latest"}, False, "startingOffsets=latest reads nothing"),
         ({"endingoffsets": "earliest"}, False, "endingOffsets=earliest reads nothing"),
+        (
+            {"startingoffsets": '{"t":{"b":{"0":9}}}', "endingoffsets": '{"t":{"b":{"0":7}}}'},
+            False,
+            "=9 and endingOffsets=7",
+        ),
+        (
+            {"startingoffsets": '{"t":{"b":{"0":-1}}}', "endingoffsets": '{"t":{"b":{"0":7}}}'},
+            False,
+            "=-1 and endingOffsets=7",
+        ),
         ({"endingoffsets": "latest"}, True, "endingOffsets has no meaning in a stream"),
         ({"maxoffsetspertrigger": "5"}, False, "maxOffsetsPerTrigger has no meaning in a batch"),
         ({"maxoffsetspertrigger": "0"}, True, "maxOffsetsPerTrigger='0': must be 1 or more"),

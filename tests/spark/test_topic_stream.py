@@ -1,5 +1,6 @@
 """Topics read as streams."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -86,6 +87,21 @@ def test_a_stream_begins_with_the_latest_and_sees_what_comes_and_queues_that_are
         rows = spark.table(name).collect()
     assert sorted(int(row.keys[1:]) for row in rows) == list(range(100, 300))
     assert {row.queueId for row in rows} == {0, 1, 2, 3}
+
+
+def test_starting_offsets_count_at_the_first_start_and_then_the_checkpoint_decides(
+    spark: Any, ours: Target, tmp_path: Path
+) -> None:
+    topic, table = ours.topic(queues=1), tmp_path / "table"
+    ours.send(topic, numbered(topic, 10), queue_ids=(0,))
+    here, elsewhere = (json.dumps({topic: {broker: {"0": 4}}}) for broker in ("broker-a", "broker-z"))
+    with pytest.raises(Exception, match=f"startingOffsets.*read: topic {topic}, broker broker-z, queue 0"):
+        available(stream(spark, ours, topic, startingOffsets=elsewhere), table)
+    available(stream(spark, ours, topic, startingOffsets=here), table)
+    assert numbers(spark, table) == Counter(range(4, 10))
+    ours.send(topic, numbered(topic, 12)[10:], queue_ids=(0,))
+    available(stream(spark, ours, topic, startingOffsets=elsewhere), table)
+    assert numbers(spark, table) == Counter(range(4, 12))
 
 
 def test_progress_is_shown_to_brokers_and_in_the_query(spark: Any, target: Target, tmp_path: Path) -> None:
