@@ -7,6 +7,14 @@ from typing import Any
 
 import pytest
 
+from ariane.errors import StoreError
+from ariane.spark import log_reader
+from ariane.spark.commitlog_options import CommitlogOptions
+from ariane.spark.commitlog_stream import CommitlogStream
+from ariane.spark.log_files import log_files
+from ariane.spark.log_reader import log_end
+from ariane.spark.scan import find_sync
+from ariane.spark.schema import default_schema
 from tests.spark.conftest import RecordedStore
 
 MAP_SCHEMA = (
@@ -150,6 +158,19 @@ def test_errors_reach_the_user_of_spark(spark: Any, clean_store: RecordedStore, 
         read(spark, clean_store, "queueId string").collect()
 
 
+def to_the_present(spark: Any, store: RecordedStore, table: Path, **options: Any) -> Any:
+    """A query that has streamed what there is of a store into a table."""
+    reader = spark.readStream.format("rocketmq-commitlog").schema("physicalOffset bigint, msgId string")
+    writer = reader.options(**options).load(str(store.path)).writeStream.format("parquet")
+    query = writer.option("checkpointLocation", f"{table}-checkpoint").trigger(availableNow=True).start(str(table))
+    query.awaitTermination()
+    return query
+
+
+def offsets(spark: Any, table: Path) -> list[int]:
+    return sorted(row.physicalOffset for row in spark.read.parquet(str(table)).collect())
+
+
 def test_a_store_is_streamed_in_limited_batches_while_it_grows(
     spark: Any, clean_store: RecordedStore, tmp_path: Path
 ) -> None:
@@ -158,26 +179,58 @@ def test_a_store_is_streamed_in_limited_batches_while_it_grows(
     second.write_bytes(whole[:30_000] + bytes(len(whole) - 30_000))  # as it was earlier, with a torn unit at its end
     table = tmp_path / "table"
 
-    def run() -> Any:
-        frame = (
-            spark.readStream.format("rocketmq-commitlog")
-            .schema("physicalOffset bigint, msgId string")
-            .option("maxBytesPerTrigger", 150_000)
-            .load(str(clean_store.path))
-        )
-        writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{table}-checkpoint")
-        query = writer.trigger(availableNow=True).start(str(table))
-        query.awaitTermination()
-        return query
-
-    def offsets() -> list[int]:
-        return sorted(row.physicalOffset for row in spark.read.parquet(str(table)).collect())
-
     written = [message["commitLogOffset"] for message in clean_store.messages]
     ends = {m["commitLogOffset"]: m["commitLogOffset"] + m["storeSize"] for m in clean_store.messages}
-    query = run()
-    assert offsets() == [at for at in written if ends[at] <= 262144 + 30_000]
+    query = to_the_present(spark, clean_store, table, maxBytesPerTrigger=150_000)
+    assert offsets(spark, table) == [at for at in written if ends[at] <= 262144 + 30_000]
     assert len([p for p in query.recentProgress if p.numInputRows]) >= 2
     second.write_bytes(whole)
-    run()
-    assert offsets() == written
+    to_the_present(spark, clean_store, table, maxBytesPerTrigger=150_000)
+    assert offsets(spark, table) == written
+
+
+@pytest.mark.parametrize("limits", [{}, {"maxBytesPerTrigger": 50_000}])
+def test_damage_in_the_last_file_does_not_end_a_stream_in_silence(
+    spark: Any, clean_store: RecordedStore, tmp_path: Path, limits: dict[str, int]
+) -> None:
+    written = [message["commitLogOffset"] for message in clean_store.messages]
+    victims = [at for at in written if at >= 262144][5::20]
+    for at in victims:
+        damage(clean_store, at + 4, b"\xff\xff\xff\xff")
+    table = tmp_path / "table"
+    with pytest.raises(Exception, match=r"damaged.*failOnDataLoss=false"):
+        to_the_present(spark, clean_store, table, **limits)
+    to_the_present(spark, clean_store, table, failOnDataLoss=False, **limits)
+    assert offsets(spark, table) == sorted({*written} - {*victims})
+    to_the_present(spark, clean_store, table, **limits)  # what was passed over stays so
+
+
+def test_a_stream_that_begins_with_damage_says_so(clean_store: RecordedStore) -> None:
+    written = [message["commitLogOffset"] for message in clean_store.messages]
+    damage(clean_store, written[30], bytes(88))
+    given = {"path": str(clean_store.path), "maxbytespertrigger": "20000"}
+    stream = CommitlogStream(CommitlogOptions.parse(given), default_schema(broker_known=False))
+    store, start = str(clean_store.path), {str(clean_store.path): written[30]}
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert end == {store: written[31]}
+    (partition,) = stream.partitions(start, end)
+    with pytest.raises(StoreError, match=f"bytes {written[30]} to {written[31]} of the log are damaged"):
+        list(stream.read(partition))
+
+
+def test_what_a_broker_writes_while_it_is_looked_at_is_not_taken_for_damage(
+    clean_store: RecordedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = log_files(str(clean_store.path / "commitlog"))
+    last, message = Path(files[-1].path), clean_store.messages[-20]
+    whole, half = last.read_bytes(), message["commitLogOffset"] - files[-1].base + 100
+    last.write_bytes(whole[:half] + bytes(len(whole) - half))
+
+    def search_when_more_is_written(*arguments: Any) -> int:
+        with open(last, "r+b") as file:
+            file.write(whole)
+        return find_sync(*arguments)
+
+    monkeypatch.setattr(log_reader, "find_sync", search_when_more_is_written)
+    end = clean_store.messages[-1]["commitLogOffset"] + clean_store.messages[-1]["storeSize"]
+    assert log_end(files, files[0].base, fail=True) == end

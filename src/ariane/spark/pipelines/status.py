@@ -30,7 +30,7 @@ def file_status(spark: SparkSession, archive: str, stores: str) -> list[FileStat
 
 def _of_store(store: str, have: int) -> list[FileStatus]:
     files = log_files(commitlog_folder(store))
-    end = log_end(files, have)
+    end = log_end(files, have, fail=False)
     return [
         FileStatus(file.path, file.end <= have, max(0, min(file.end, end) - max(file.base, have)))
         for file in files
