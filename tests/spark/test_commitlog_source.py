@@ -73,6 +73,20 @@ def test_topics_are_read_through_their_consumequeues_in_queue_order(spark: Any, 
     assert by_queue == {queue: [(i, unit[0]) for i, unit in enumerate(units)] for queue, units in queues.items()}
 
 
+def test_queues_begin_where_the_log_begins_when_old_files_have_expired(spark: Any, clean_store: RecordedStore) -> None:
+    files = sorted((clean_store.path / "commitlog").iterdir())
+    files[0].unlink()
+    begin = int(files[1].name)
+    schema = "topic string, queueId int, queueOffset bigint, physicalOffset bigint"
+    rows = read(spark, clean_store, schema, through="consumequeue").collect()
+    units = [unit[0] for queue in clean_store.manifest["consumequeue"].values() for unit in queue["units"]]
+    assert sorted(row.physicalOffset for row in rows) == sorted(at for at in units if at >= begin)
+    first = min(at for at in units if at >= begin)
+    damage(clean_store, first - begin + 4, b"\xff\xff\xff\xff")  # a message that is gone without its file is missed
+    with pytest.raises(Exception, match="1 messages are not in the log any more"):
+        read(spark, clean_store, schema, through="consumequeue").collect()
+
+
 def test_topics_and_times_choose_messages_and_prune_files(spark: Any, clean_store: RecordedStore) -> None:
     by_topic = read(spark, clean_store, topic="FixTran, FixDelay")
     assert by_topic.count() == 6

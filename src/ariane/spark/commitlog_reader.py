@@ -71,7 +71,9 @@ class CommitlogReader(DataSourceReader):
             raise StoreError(f"{store}: through=consumequeue, but there is no consumequeue folder")
         logs = log_files(commitlog_folder(store))
         wanted = [t for t in topics if not self.options.by_topic or self.options.wants(t)]
-        queues = [queue for topic in wanted for queue in queues_of(store, topic) if queue.stop > queue.start]
+        queues = [
+            queue for topic in wanted for queue in queues_of(store, topic, logs[0].base) if queue.stop > queue.start
+        ]
         return [QueuePartition(queue, logs) for queue in queues]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
