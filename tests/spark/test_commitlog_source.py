@@ -11,7 +11,7 @@ from ariane.errors import StoreError
 from ariane.spark import log_reader
 from ariane.spark.commitlog_options import CommitlogOptions
 from ariane.spark.commitlog_stream import CommitlogStream
-from ariane.spark.log_files import log_files
+from ariane.spark.log_files import file_system, log_files
 from ariane.spark.log_reader import log_end
 from ariane.spark.scan import find_sync
 from ariane.spark.schema import default_schema
@@ -104,6 +104,12 @@ def test_only_the_log_files_are_needed(spark: Any, clean_store: RecordedStore, t
     bare = clean_store.path / "commitlog"
     assert read(spark, bare, "topic string", topic="FixPlain").count() == 120
     assert spark.read.format("rocketmq-commitlog").load(f"file://{bare}").count() == len(clean_store.messages)
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
+def test_the_names_that_spark_has_for_object_stores_are_opened(scheme: str) -> None:
+    system, path = file_system(f"{scheme}://bucket/s3a/store?region=eu-west-1")
+    assert (system.type_name, path) == ("s3", "bucket/s3a/store")
 
 
 def damage(store: RecordedStore, at: int, data: bytes) -> None:

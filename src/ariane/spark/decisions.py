@@ -12,9 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pyarrow import fs
-
-from ariane.spark.log_files import is_remote, join, list_folder, read_small
+from ariane.spark.log_files import file_system, is_remote, join, list_folder, read_small
 
 FOLDER: Final = "ariane-sink"
 KEEP: Final = 20  # decisions older than this many batches are forgotten
@@ -103,7 +101,7 @@ def _try(one: dict[str, Any]) -> Try:
 def write_atomically(path: str, data: bytes) -> None:
     """A crash leaves the old file or the new one. Object stores give that by themselves."""
     if is_remote(path):
-        system, inner = fs.FileSystem.from_uri(path)
+        system, inner = file_system(path)
         system.create_dir(inner.rpartition("/")[0], recursive=True)
         with system.open_output_stream(inner) as stream:
             stream.write(data)
@@ -126,7 +124,7 @@ def write_atomically(path: str, data: bytes) -> None:
 def remove(path: str) -> None:
     """Remove one file."""
     if is_remote(path):
-        system, inner = fs.FileSystem.from_uri(path)
+        system, inner = file_system(path)
         system.delete_file(inner)
     else:
         Path(path).unlink(missing_ok=True)
