@@ -194,6 +194,13 @@ GOOD = {"nameserver": "127.0.0.1:9876", "topic": "t"}
         ({"failondataloss": "perhaps"}, True, "failOnDataLoss='perhaps': must be true or false"),
         ({"accesskey": "a"}, True, "accessKey and secretKey go together"),
         ({"tlstrustcertpath": "/ca"}, True, "tls=true is not"),
+        ({"tls": "true", "tlstrustcertpath": "/ca"}, True, "tlsTrustCertPath needs option tlsAuthServer=true"),
+        ({"tls": "true", "tlskeypath": "/key"}, True, "tlsKeyPath needs option tlsCertPath"),
+        (
+            {"tls": "true", "tlsauthserver": "true", "tlstestmode": "true"},
+            True,
+            "tlsTestMode=true uses no certificates",
+        ),
         ({"subexpressiontype": "LUA"}, True, "subExpressionType='LUA': must be one of TAG, SQL92"),
         ({"commitoffsets": "true"}, True, "commitOffsets=true needs option group"),
         ({"group": "g g"}, True, "group='g g'"),
