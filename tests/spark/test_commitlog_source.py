@@ -1,15 +1,17 @@
 """Store folders of Apache's broker read without any broker."""
 
 import hashlib
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ariane.errors import StoreError
+from ariane.errors import ConfigError, StoreError
 from ariane.spark import log_reader
 from ariane.spark.commitlog_options import CommitlogOptions
+from ariane.spark.commitlog_source import CommitlogSource
 from ariane.spark.commitlog_stream import CommitlogStream
 from ariane.spark.log_files import file_system, log_files
 from ariane.spark.log_reader import log_end
@@ -100,6 +102,17 @@ def test_topics_and_times_choose_messages_and_prune_files(spark: Any, clean_stor
     assert some.rdd.getNumPartitions() == 1  # all in the first file
 
 
+def test_more_tasks_and_the_name_of_the_broker_are_options(spark: Any, clean_store: RecordedStore) -> None:
+    files = sorted((clean_store.path / "commitlog").iterdir())
+    os.truncate(files[-1], 64 << 20)  # as a broker makes it, most of it empty
+    frame = read(spark, clean_store, "brokerName string, physicalOffset bigint", brokerName="here", minPartitions=6)
+    assert frame.rdd.getNumPartitions() >= 6
+    rows = frame.collect()
+    assert sorted(row.physicalOffset for row in rows) == [m["commitLogOffset"] for m in clean_store.messages]
+    assert {row.brokerName for row in rows} == {"here"}
+    assert {row.brokerName for row in read(spark, clean_store, "brokerName string").collect()} == {None}
+
+
 def test_only_the_log_files_are_needed(spark: Any, clean_store: RecordedStore, tmp_path: Path) -> None:
     bare = clean_store.path / "commitlog"
     assert read(spark, bare, "topic string", topic="FixPlain").count() == 120
@@ -159,14 +172,23 @@ def test_a_torn_tail_is_not_there(spark: Any, clean_store: RecordedStore) -> Non
         ({"through": "index"}, "through='index': must be one of commitlog, consumequeue"),
         ({"topicPattern": "("}, "topicPattern='\\('"),
         ({"splitBytes": "1"}, "splitBytes='1': must be 4096 or more"),
+        ({"splitBytes": "4096", "minPartitions": "2"}, "splitBytes and minPartitions contradict"),
+        ({"through": "consumequeue", "splitBytes": "4096"}, "through and splitBytes contradict"),
+        ({"through": "consumequeue", "minPartitions": "2"}, "through and minPartitions contradict"),
     ],
 )
 def test_an_unknown_or_contradictory_option_is_an_error_that_names_it(options: dict[str, str], message: str) -> None:
-    from ariane.errors import ConfigError
-    from ariane.spark.commitlog_source import CommitlogSource
-
     with pytest.raises(ConfigError, match=message):
         CommitlogSource({"path": "/store"} | {k.lower(): v for k, v in options.items()})
+
+
+def test_an_option_without_a_meaning_where_it_is_given_is_an_error() -> None:
+    schema = default_schema(broker_known=False)
+    with pytest.raises(ConfigError, match="maxBytesPerTrigger has no meaning in a batch read"):
+        CommitlogSource({"path": "/store", "maxbytespertrigger": "4096"}).reader(schema)
+    for name, value in (("through", "consumequeue"), ("minPartitions", "2")):
+        with pytest.raises(ConfigError, match=f"{name}.* has no meaning in a stream"):
+            CommitlogSource({"path": "/store", name.lower(): value}).streamReader(schema)
 
 
 def test_errors_reach_the_user_of_spark(spark: Any, clean_store: RecordedStore, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from ariane.spark.schema import default_schema
 from ariane.spark.topic_batch import TopicReader
 from ariane.spark.topic_options import TopicOptions
 from tests.peers import unique
-from tests.spark.clusters import Target, numbered
+from tests.spark.clusters import Target, await_that, now_ms, numbered
 
+GOOD = {"nameserver": "127.0.0.1:9876", "topic": "t"}
 FOUR = "queueId int, queueOffset bigint, keys string, body string"
 
 
@@ -55,6 +57,38 @@ def test_offsets_and_times_bound_what_is_read(spark: Any, target: Target) -> Non
     assert by_time.count() == 40
     assert read(spark, target, topic, startingTimestamp=last + 1).count() == 0
     assert read(spark, target, topic, endingTimestamp=first - 1).count() == 0
+
+
+def test_times_cut_in_the_middle_of_a_queue(spark: Any, target: Target) -> None:
+    topic = target.topic(queues=1)
+    messages = numbered(topic, 30)
+    for at in (0, 10, 20):
+        target.send(topic, messages[at : at + 10], (0,))
+        stored = max(message.store_time for message in target.received(topic))
+        await_that("the clock to go on", lambda stored=stored: now_ms() > stored)
+    times = [message.store_time for message in target.received(topic)]
+    for show in (str, iso):
+        middle = read(spark, target, topic, startingTimestamp=show(times[10]), endingTimestamp=show(times[19]))
+        assert numbers(middle) == list(range(10, 20))
+    assert numbers(read(spark, target, topic, startingTimestamp=iso(times[9] + 1))) == list(range(10, 30))
+    assert numbers(read(spark, target, topic, endingTimestamp=iso(times[20] - 1))) == list(range(20))
+
+
+def iso(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).isoformat(timespec="milliseconds")
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("2026-01-31T12:00:00", 1_769_860_800_000),
+        ("2026-01-31T12:00:00+02:00", 1_769_853_600_000),
+        ("2026-01-31", 1_769_817_600_000),
+        ("2026-01-31T12:00:00.789Z", 1_769_860_800_789),
+    ],
+)
+def test_a_time_is_told_by_date_to_the_millisecond(text: str, milliseconds: int) -> None:
+    assert TopicOptions.parse(GOOD | {"startingtimestamp": text}, streaming=False).start_ms == milliseconds
 
 
 def test_the_broker_filters_by_tags_and_by_sql(spark: Any, target: Target) -> None:
@@ -158,9 +192,6 @@ def test_a_missing_topic_or_name_server_is_an_error_that_names_it(spark: Any, ou
         read(spark, ours, "NoSuchTopic").collect()
     with pytest.raises(Exception, match=r"127\.0\.0\.1:1"):
         spark.read.format("rocketmq").option("nameServer", "127.0.0.1:1").option("topic", "t").load().collect()
-
-
-GOOD = {"nameserver": "127.0.0.1:9876", "topic": "t"}
 
 
 @pytest.mark.parametrize(

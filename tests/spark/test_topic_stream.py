@@ -71,18 +71,18 @@ def test_available_now_reads_all_in_limited_batches_and_goes_on_from_its_checkpo
 
 
 def test_a_stream_begins_with_the_latest_and_sees_what_comes_and_queues_that_are_added(
-    spark: Any, ours: Target
+    spark: Any, target: Target
 ) -> None:
-    topic, name = ours.topic(queues=2), unique("memory")
+    topic, name = target.topic(queues=2), unique("memory")
     messages = numbered(topic, 300)
-    ours.send(topic, messages[:100], queue_ids=(0, 1))
-    frame = stream(spark, ours, topic, routeRefreshMs=100)
+    target.send(topic, messages[:100], queue_ids=(0, 1))
+    frame = stream(spark, target, topic, routeRefreshMs=100)
     with running(frame, name) as query:
         await_that("the first look", lambda: query.lastProgress)
-        ours.send(topic, messages[100:200], queue_ids=(0, 1))
+        target.send(topic, messages[100:200], queue_ids=(0, 1))
         await_that("new messages", lambda: spark.table(name).count() == 100)
-        ours.topic(queues=4, name=topic)
-        ours.send(topic, messages[200:], queue_ids=(2, 3))
+        target.topic(queues=4, name=topic)
+        target.send(topic, messages[200:], queue_ids=(2, 3))
         await_that("messages of new queues", lambda: spark.table(name).count() == 200)
         rows = spark.table(name).collect()
     assert sorted(int(row.keys[1:]) for row in rows) == list(range(100, 300))

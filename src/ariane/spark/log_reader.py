@@ -140,11 +140,11 @@ def plan_ranges(files: list[LogFile], last: LogFile, split: int) -> list[LogRang
 
 def _pieces(file: LogFile, last: bool, split: int) -> list[LogRange]:
     """The pieces of one file; the unwritten rest of the last file goes with its last piece, which ends by itself."""
-    starts = range(0, max(_about_used(file), 1) if last else file.size, split)
+    starts = range(0, max(about_used(file), 1) if last else file.size, split)
     return [LogRange(file, at, file.size if at == starts[-1] else at + split, last, at == 0) for at in starts]
 
 
-def _about_used(last: LogFile) -> int:
+def about_used(last: LogFile) -> int:
     """About how much of the last file is written to, found without reading it: only sizes of pieces hang on it.
 
     A remote file is not looked into from here: its empty parts are tasks with little to do.
