@@ -2,8 +2,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from ariane.client.sync import Admin
 from ariane.message import MessageQueue
 from ariane.spark.progress import queue_lag
 from tests.cluster import running_cluster
-from tests.peers import unique
+from tests.peers import ApacheBroker, ApacheNamesrv, unique
 from tests.spark.clusters import Target, await_that, numbered
 from tests.spark.conftest import RecordedStore
 
@@ -117,29 +119,51 @@ def test_progress_is_shown_to_brokers_and_in_the_query(spark: Any, target: Targe
     ]
 
 
-def test_offsets_that_expired_are_an_error_or_skipped(spark: Any, tmp_path: Path) -> None:
-    store, table = RecordedStore("store-clean", tmp_path), tmp_path / "table"
+@dataclass(frozen=True)
+class Recorded:
+    """A broker on a recorded store."""
+
+    target: Target
+    store: RecordedStore
+    stop: Callable[[], None]
+    start: Callable[[], object]
+
+
+@pytest.fixture(params=["ours", "apache"])
+def recorded_broker(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    apache_namesrv: Callable[..., ApacheNamesrv],
+    apache_broker: Callable[..., ApacheBroker],
+) -> Iterator[Recorded]:
+    store, name = RecordedStore("store-clean", tmp_path), "fix-broker"
+    sizes = {"mappedFileSizeCommitLog": 262144, "mappedFileSizeConsumeQueue": 2000}
+    if request.param == "apache":
+        namesrv = apache_namesrv().address
+        broker = apache_broker(namesrv, store=store.path, config={"brokerName": name, **sizes})
+        yield Recorded(Target(namesrv, "apache"), store, broker.stop, broker.restart)
+        return
+    places = {"storePathRootDir": store.path, "storePathCommitLog": store.path / "commitlog"}
     with running_cluster(tmp_path) as cluster:
-
-        def start() -> None:
-            sizes = {"mappedFileSizeCommitLog": 262144, "mappedFileSizeConsumeQueue": 2000}
-            paths = {"storePathRootDir": store.path, "storePathCommitLog": store.path / "commitlog"}
-            cluster.start_broker("fix-broker", **sizes, **paths)
-
+        start = partial(cluster.start_broker, name, **sizes, **places)
         start()
-        target = Target(cluster.namesrv, "ours")
-        options = {"startingOffsets": "earliest", "routeRefreshMs": 100}
-        one = stream(spark, target, "FixBig", maxOffsetsPerTrigger=4, **options)
-        query = one.writeStream.format("parquet").option("checkpointLocation", f"{table}-checkpoint")
-        query = query.start(str(table))
-        await_that("a first batch", lambda: query.lastProgress and query.lastProgress.batchId >= 0)
-        query.stop()
-        before = spark.read.parquet(str(table)).count()
-        cluster.stop_broker("fix-broker")
-        min(store.path.joinpath("commitlog").iterdir()).unlink()
-        start()
-        with pytest.raises(Exception, match=r"topic FixBig.*failOnDataLoss=false"):
-            available(stream(spark, target, "FixBig", **options), table)
-        available(stream(spark, target, "FixBig", failOnDataLoss=False, **options), table)
-        kept = [m for m in store.messages if m["topic"] == "FixBig" and m["commitLogOffset"] >= 262144]
-        assert spark.read.parquet(str(table)).count() == before + len(kept)
+        yield Recorded(Target(cluster.namesrv, "ours"), store, partial(cluster.stop_broker, name), start)
+
+
+def test_offsets_that_expired_are_an_error_or_skipped(spark: Any, recorded_broker: Recorded, tmp_path: Path) -> None:
+    target, store, table = recorded_broker.target, recorded_broker.store, tmp_path / "table"
+    options = {"startingOffsets": "earliest", "routeRefreshMs": 100}
+    one = stream(spark, target, "FixBig", maxOffsetsPerTrigger=4, **options)
+    query = one.writeStream.format("parquet").option("checkpointLocation", f"{table}-checkpoint")
+    query = query.start(str(table))
+    await_that("a first batch", lambda: query.lastProgress and query.lastProgress.batchId >= 0)
+    query.stop()
+    before = spark.read.parquet(str(table)).count()
+    recorded_broker.stop()
+    min(store.path.joinpath("commitlog").iterdir()).unlink()
+    recorded_broker.start()
+    with pytest.raises(Exception, match=r"topic FixBig.*failOnDataLoss=false"):
+        available(stream(spark, target, "FixBig", **options), table)
+    available(stream(spark, target, "FixBig", failOnDataLoss=False, **options), table)
+    kept = [m for m in store.messages if m["topic"] == "FixBig" and m["commitLogOffset"] >= 262144]
+    assert spark.read.parquet(str(table)).count() == before + len(kept)
