@@ -70,12 +70,13 @@ class Cluster:
     def broker_address(self) -> str:
         return self.broker.address
 
-    def start_name_server(self) -> None:
-        """Start ours; without this call the first broker does."""
+    def start_name_server(self, **changes: Any) -> None:
+        """Start ours, with options by their RocketMQ names; without this call the first broker does."""
         home = self._folder / "namesrv"
         home.mkdir(exist_ok=True)
         options = NamesrvOptions.load(
-            f"listenPort = 0\nbindAddress = 127.0.0.1\nrocketmqHome = {home}\nkvConfigPath = {home}/kvConfig.json"
+            f"listenPort = 0\nbindAddress = 127.0.0.1\nrocketmqHome = {home}\nkvConfigPath = {home}/kvConfig.json\n"
+            + "\n".join(f"{name} = {value}" for name, value in changes.items())
         )
         server = self._loop.call(lambda: NameServer(options, Env()))
         self._loop.run(server.start())

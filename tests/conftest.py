@@ -4,7 +4,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.peers.fixtures", "ariane.testing.plugin"]
+pytest_plugins = ["tests.peers.fixtures", "tests.wheel", "ariane.testing.plugin"]
 
 # How long an example takes says something of the machine, not of the code; and what CI finds must be found again.
 settings.register_profile(

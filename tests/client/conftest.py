@@ -1,6 +1,5 @@
 """The clusters, ours and two of Apache's, behind one fixture: the same assertions hold against each."""
 
-import os
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
@@ -9,14 +8,12 @@ import pytest
 from ariane import aio
 from ariane.client.admin import Admin
 from ariane.client.producer import Producer
-from ariane.client.sync import Admin as SyncAdmin
 from ariane.testing.cluster import Cluster
-from tests.client.newer import VERSION, newer_build
+from tests.client.newer import WANTED, apache5
 from tests.peers import unique
-from tests.peers.build import Build, BuildFailed
 from tests.peers.fixtures import QUICK
-from tests.peers.jvm import until
-from tests.peers.servers import TLS, ApacheBroker, ApacheNamesrv
+
+__all__ = ["apache5"]
 
 
 @dataclass(frozen=True)
@@ -34,23 +31,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.fixture(scope="session")
-def apache5(peers: Build, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The name server of a cluster of RocketMQ 5; needs the same tools as the peers of 4.9."""
-    try:
-        build, home = newer_build(), tmp_path_factory.mktemp("apache5")
-    except BuildFailed as failed:
-        pytest.skip(f"Apache's servers {VERSION} cannot be fetched: {failed}")
-    with (
-        ApacheNamesrv(build, home / "namesrv", props=TLS) as server,
-        ApacheBroker(build, home / "broker", server.address, config=QUICK, props=TLS),
-    ):
-        with SyncAdmin(name_servers=server.address) as admin:
-            until(admin.masters, 60, "a broker of RocketMQ 5 to register")  # it says that it has booted before
-        yield server.address
-
-
-SITES = ["ariane", "apache", "apache5"] if os.environ.get("ROCKETMQ5") else ["ariane", "apache"]
+SITES = ["ariane", "apache", "apache5"] if WANTED else ["ariane", "apache"]
 
 
 @pytest.fixture(params=SITES)

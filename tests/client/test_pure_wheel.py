@@ -1,8 +1,5 @@
 """`pip install ariane` on a machine without a compiler: the wheel is for any platform, and the client is all of it."""
 
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,9 +7,8 @@ import pytest
 
 from ariane.testing.cluster import Cluster
 from tests.peers import unique
+from tests.wheel import run
 
-ROOT = Path(__file__).parents[2]
-SOURCES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 PROGRAM = """
 import sys
 from ariane import ConsumeFrom, LitePullConsumer, Message, Producer
@@ -31,36 +27,14 @@ print([name for name in ("uvloop", "pyarrow", "pyspark", "lark", "starlette") if
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def python(tmp_path_factory: pytest.TempPathFactory, pure_wheel: Path) -> Path:
     """An interpreter of its own that has the pure wheel, without extras."""
-    folder = tmp_path_factory.mktemp("pure")
-    wheel = build_wheel(folder)
-    assert wheel.name.endswith("-py3-none-any.whl")
-    environment = folder / "venv"
+    assert pure_wheel.name.endswith("-py3-none-any.whl")
+    environment = tmp_path_factory.mktemp("pure") / "venv"
     run(sys.executable, "-m", "venv", str(environment))
     python = environment / "bin" / "python"
-    run(str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel))
+    run(str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", str(pure_wheel))
     return python
-
-
-def build_wheel(folder: Path) -> Path:
-    """Build from a copy, so that nothing is left in the checkout."""
-    sources = folder / "sources"
-    ignore = shutil.ignore_patterns("*.so", "__pycache__", "*.egg-info")
-    shutil.copytree(ROOT / "src", sources / "src", ignore=ignore)
-    for name in SOURCES:
-        shutil.copy(ROOT / name, sources / name)
-    pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--disable-pip-version-check"]
-    run(*pip, "-w", str(folder), str(sources), ARIANE_PURE="1")
-    return next(folder.glob("*.whl"))
-
-
-def run(*command: str, **environment: str) -> str:
-    result = subprocess.run(
-        command, capture_output=True, text=True, timeout=200, check=False, env={**os.environ, **environment}
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
 
 
 def test_the_client_of_a_pure_wheel_sends_and_receives_and_needs_nothing_else(

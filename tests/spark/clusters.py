@@ -13,6 +13,7 @@ from ariane.env import SystemClock
 from ariane.errors import RouteMissing
 from ariane.message import Message, MessageQueue, ReceivedMessage
 from ariane.spark.cluster import Cluster
+from tests.client.newer import WANTED
 from tests.cluster import running_cluster
 from tests.peers import unique
 
@@ -131,8 +132,14 @@ def apache(apache_cluster: Any) -> Target:
     return Target(apache_cluster.namesrv, "apache")
 
 
-@pytest.fixture(params=["ours", "apache"])
+@pytest.fixture
+def newer(apache5: str) -> Target:
+    """Apache's of RocketMQ 5."""
+    return Target(apache5, "apache")
+
+
+@pytest.fixture(params=["ours", "apache", "newer"] if WANTED else ["ours", "apache"])
 def target(request: pytest.FixtureRequest) -> Target:
-    """Each in turn: the contract is the same."""
+    """Each in turn, and with ROCKETMQ5=1 in the environment Apache's of RocketMQ 5: the contract is the same."""
     target: Target = request.getfixturevalue(request.param)
     return target

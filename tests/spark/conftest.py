@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from tests.spark.clusters import apache, ours, target
+from tests.client.newer import apache5
+from tests.spark.clusters import apache, newer, ours, target
 
-__all__ = ["apache", "ours", "target"]
+__all__ = ["apache", "apache5", "newer", "ours", "target"]
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 

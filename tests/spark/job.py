@@ -1,6 +1,8 @@
 """Two streaming queries in a process of their own, to be killed: a topic to Parquet, and one to another exactly once.
 
-python -m tests.spark.job MASTER FOLDER NAME_SERVER TABLE_TOPIC FROM_TOPIC TO_TOPIC
+python -m tests.spark.job MASTER END FOLDER NAME_SERVER TABLE_TOPIC FROM_TOPIC TO_TOPIC
+
+END is `never`, or `present` for a job that ends when it has read all.
 """
 
 import sys
@@ -10,6 +12,8 @@ from pyspark.sql import SparkSession
 
 from ariane.spark import register
 from tests.spark.conftest import QUICK_JVM
+
+STARTED = "both queries run"
 
 
 def session(master: str, folder: str) -> SparkSession:
@@ -33,18 +37,23 @@ def reader(spark: SparkSession, name_server: str, topic: str, per_batch: int) ->
     return source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", per_batch)
 
 
-def main(master: str, folder: str, name_server: str, table_topic: str, from_topic: str, to_topic: str) -> None:
+def main(
+    master: str, end: str, folder: str, name_server: str, table_topic: str, from_topic: str, to_topic: str
+) -> None:
     spark = session(master, folder)
     rows = reader(spark, name_server, table_topic, 40_000).schema("keys string, queueId int, queueOffset bigint").load()
     table = rows.writeStream.format("parquet").option("path", f"{folder}/table")
     copy = reader(spark, name_server, from_topic, 500).schema("body binary").load().writeStream.format("rocketmq")
     copy = copy.option("nameServer", name_server).option("topic", to_topic).option("delivery", "exactly-once")
+    trigger: dict[str, Any] = {"availableNow": True} if end == "present" else {"processingTime": "0 seconds"}
     queries = [
-        writer.option("checkpointLocation", f"{folder}/{name}").trigger(availableNow=True).start()
+        writer.option("checkpointLocation", f"{folder}/{name}").trigger(**trigger).start()
         for name, writer in (("table-checkpoint", table), ("copy-checkpoint", copy))
     ]
+    print(STARTED, flush=True)
     for query in queries:
         query.awaitTermination()
+    spark.stop()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Reading what is guarded, encrypted, or only left on a slave. Most use the reader as Spark does, without Spark."""
 
 import socket
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,16 +11,18 @@ import pyarrow as pa
 import pytest
 
 from ariane.client.sync import Admin, Producer
-from ariane.errors import AccessDenied, BrokerRefused, RemotingError, StoreError
+from ariane.errors import AccessDenied, ArianeError, BrokerRefused, RemotingError, StoreError
 from ariane.message import Message, MessageQueue
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.frame import FrameDecoder
+from ariane.remoting.certificates import make_self_signed
 from ariane.spark.blocking import BlockingConnection
 from ariane.spark.pulling import QueueSlice
 from ariane.spark.schema import default_schema
 from ariane.spark.topic_batch import TopicReader
 from ariane.spark.topic_options import TopicOptions
 from ariane.spark.topic_reader import read_slice
+from tests.cluster import running_cluster
 from tests.peers import ApacheBroker, ApacheNamesrv, free_port, unique
 from tests.spark.clusters import Target, await_that, numbered
 
@@ -49,6 +52,51 @@ def test_tls_carries_everything(apache: Target, ours: Target) -> None:
         topic = target.topic(queues=1)
         target.send(topic, numbered(topic, 100), queue_ids=(0,))
         assert bodies(target.namesrv, topic, tls=True) == list(range(100))
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Path:
+    """A folder of keys and certificates, self-signed; that of the client is locked by a password."""
+    for name in ("server", "client", "other"):
+        key, certificate = make_self_signed(name)
+        (tmp_path / f"{name}.key").write_bytes(key)
+        (tmp_path / f"{name}.pem").write_bytes(certificate)
+    lock = ["openssl", "pkcs8", "-topk8", "-v2", "aes256", "-passout", "pass:a-secret", "-in", "client.key"]
+    locked = subprocess.run(lock, cwd=tmp_path, check=True, capture_output=True).stdout
+    (tmp_path / "client.key").write_bytes(locked)
+    return tmp_path
+
+
+def test_certificates_prove_servers_to_readers_and_readers_to_servers(certificates: Path) -> None:
+    path = {file.name: str(file) for file in certificates.iterdir()}
+    server = {
+        "tls.test.mode.enable": "false", "tls.server.keyPath": path["server.key"],
+        "tls.server.certPath": path["server.pem"], "tls.server.need.client.auth": "require",
+        "tls.server.authClient": "true", "tls.server.trustCertPath": path["client.pem"],
+    }  # fmt: skip
+    good = {
+        "tls": "true", "tlsAuthServer": "true", "tlsTrustCertPath": path["server.pem"],
+        "tlsCertPath": path["client.pem"], "tlsKeyPath": path["client.key"], "tlsKeyPassword": "a-secret",
+    }  # fmt: skip
+    with running_cluster(certificates) as cluster:
+        cluster.start_name_server(**server)
+        cluster.start_broker(**server)
+        target = Target(cluster.namesrv, "ours")
+        topic = target.topic(queues=1)
+        target.send(topic, numbered(topic, 100), queue_ids=(0,))
+        assert bodies(cluster.namesrv, topic, **good) == list(range(100))
+        part = QueueSlice(MessageQueue(topic, "broker-a", 0), 0, 100, (cluster.broker_address,))
+        for wrong in (
+            {"tlsTrustCertPath": path["other.pem"]},
+            {"tlsCertPath": path["other.pem"], "tlsKeyPath": path["other.key"], "tlsKeyPassword": ""},
+            {"tlsKeyPassword": "a-guess"},
+        ):
+            with pytest.raises(ArianeError, match="TLS"):
+                bodies(cluster.namesrv, topic, **good | wrong)
+            given = {"nameserver": cluster.namesrv, "topic": topic, "pulltimeoutms": "300"} | good | wrong
+            options = TopicOptions.parse({name.lower(): value for name, value in given.items()}, streaming=False)
+            with pytest.raises(ArianeError, match="TLS"):
+                _read(part, options)
 
 
 def test_keys_let_in_and_a_denial_says_that_it_is_one(

@@ -1,17 +1,24 @@
 """Streams over a cluster that changes under them: new topics, new brokers, a broker that goes and comes back."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from ariane.client.sync import Admin
-from ariane.errors import BrokerRefused
-from ariane.message import Message
+from ariane.errors import BrokerRefused, StoreError
+from ariane.message import Message, MessageQueue
+from ariane.spark.cluster import Bounds
+from ariane.spark.offsets import from_json, to_json
+from ariane.spark.schema import default_schema
+from ariane.spark.topic_options import TopicOptions
+from ariane.spark.topic_stream import TopicStream
 from tests.cluster import Cluster, running_cluster
-from tests.peers import unique
+from tests.peers import free_port, unique
 from tests.spark.clusters import Target, await_that, now_ms, numbered
 
 
@@ -102,3 +109,79 @@ def _committed(admin: Admin, group: str, queue: Any) -> int | None:
         return admin.committed(group, queue) or None
     except BrokerRefused:
         return None
+
+
+def to_the_present(spark: Any, target: Target, topic: str, table: Path, **options: Any) -> list[int]:
+    """What a table has of a topic after a stream has read to the present into it."""
+    reader = spark.readStream.format("rocketmq").schema("body string").option("nameServer", target.namesrv)
+    rows = reader.option("topic", topic).option("startingOffsets", "earliest").options(**options).load()
+    writer = rows.writeStream.format("parquet").option("checkpointLocation", f"{table}-checkpoint")
+    writer.trigger(availableNow=True).start(str(table)).awaitTermination()
+    return sorted(int(row.body) for row in spark.read.parquet(str(table)).collect())
+
+
+def test_a_topic_that_was_made_anew_is_an_error_or_read_from_its_new_end(
+    spark: Any, target: Target, tmp_path: Path
+) -> None:
+    topic, table = target.topic(queues=1), tmp_path / "table"
+    send(target, topic, 0, 10)
+    assert to_the_present(spark, target, topic, table) == list(range(10))
+    with Admin(name_servers=target.namesrv) as admin:
+        admin.delete_topic(topic)
+        await_that("the end of the topic", lambda: topic not in admin.topics())
+    target.topic(queues=1, name=topic)
+    send(target, topic, 10, 14)
+    with pytest.raises(Exception, match=rf"topic {topic}.*offset 10 is not there, the broker has 0 to 4.*made anew"):
+        to_the_present(spark, target, topic, table)
+    assert to_the_present(spark, target, topic, table, failOnDataLoss=False) == list(range(10))
+    send(target, topic, 14, 20)
+    assert to_the_present(spark, target, topic, table) == [*range(10), *range(14, 20)]
+
+
+def test_only_a_master_can_have_lost_what_was_read_and_a_slave_may_be_behind(cluster: Cluster, tmp_path: Path) -> None:
+    target = Target(cluster.namesrv, "ours")
+    topic = target.topic(queues=1)
+    queue, schema = MessageQueue(topic, "broker-a", 0), default_schema(broker_known=True)
+    send(target, topic, 0, 10)
+    given = {"nameserver": cluster.namesrv, "topic": topic, "startingoffsets": "earliest", "routerefreshms": "1"}
+    strict, lenient = (
+        TopicStream(TopicOptions.parse(given | {"failondataloss": fail}, streaming=True), schema)
+        for fail in ("true", "false")
+    )
+    try:
+        start, limit = strict.initialOffset(), ReadAllAvailable()
+        end = strict.latestOffset(start, limit)
+        assert from_json(end) == {queue: 10}
+        _start_slave_without_copies(cluster, tmp_path)
+        cluster.stop_broker("broker-a")
+        await_that(
+            "the slave alone", lambda: strict.latestOffset(end, limit) and _bounds(strict, queue) == Bounds(0, 0)
+        )
+        assert strict.latestOffset(end, limit) == lenient.latestOffset(end, limit) == end
+        cluster.start_broker(
+            "broker-a", storePathRootDir=tmp_path / "b", storePathCommitLog=tmp_path / "b" / "commitlog"
+        )
+        target.topic(queues=1, name=topic)
+        send(target, topic, 10, 14)
+        with pytest.raises(StoreError, match="offset 10 is not there, the broker has 0 to 4"):
+            await_that("the new master", lambda: strict.latestOffset(end, limit) != end)
+        await_that("the new master", lambda: from_json(lenient.latestOffset(end, limit)) == {queue: 4})
+        planned = from_json(end) | {queue: 12}  # by a driver that was killed then
+        with pytest.raises(StoreError, match="offset 12 is not there, the broker has 0 to 4"):
+            strict.partitions(end, to_json(planned))
+        assert lenient.partitions(end, to_json(planned)) == []
+    finally:
+        strict.stop()
+        lenient.stop()
+
+
+def _start_slave_without_copies(cluster: Cluster, folder: Path) -> None:
+    """A slave of broker-a that knows its topics and has none of their messages: it asks for them where nobody is."""
+    role = {"brokerName": "broker-a", "brokerId": 1, "brokerRole": "SLAVE"}
+    (folder / "slave" / "config").mkdir(parents=True)
+    shutil.copy(folder / "broker-a" / "config" / "topics.json", folder / "slave" / "config")
+    cluster.start_broker("slave", haMasterAddress=f"127.0.0.1:{free_port()}", **role)
+
+
+def _bounds(stream: TopicStream, queue: MessageQueue) -> Bounds | None:
+    return stream.cluster.bounds([queue], required=False).get(queue)

@@ -1,32 +1,23 @@
 """On a cluster: executors in processes of their own that have Ariane only because it was shipped to them."""
 
 import os
+import shutil
 import subprocess
 import sys
-import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import pyspark
-import pytest
 
 from ariane.spark.pipelines.archive import read_archive
-from tests.spark.clusters import Target, numbered
+from tests.peers import free_port
+from tests.peers.jvm import listening
+from tests.spark.clusters import Target, await_that, numbered
 from tests.spark.conftest import QUICK_JVM, require_spark
 
 ROOT = Path(__file__).parent.parent.parent
 LIMIT = 280.0
-
-
-def shipped(folder: Path) -> Path:
-    """The package as a zip, which is what a wheel is."""
-    archive = folder / "ariane.zip"
-    with zipfile.ZipFile(archive, "w") as zipped:
-        for pattern in ("ariane/**/*.py", "pyspark_*.py"):
-            for file in (ROOT / "src").glob(pattern):
-                zipped.write(file, file.relative_to(ROOT / "src"))
-    return archive
 
 
 def bare_python(folder: Path) -> Path:
@@ -38,14 +29,15 @@ def bare_python(folder: Path) -> Path:
     return python
 
 
-def test_a_submitted_job_runs_on_executors_that_got_the_package(ours: Target, tmp_path: Path) -> None:
+def test_a_submitted_job_runs_on_executors_that_got_the_wheel(ours: Target, pure_wheel: Path, tmp_path: Path) -> None:
     require_spark()
+    shipped = shutil.copy(pure_wheel, tmp_path / "ariane.zip")
     topic, target = ours.topic(), ours.topic()
     ours.send(topic, numbered(topic, 1000))
     home, python, result = Path(pyspark.__file__).parent, bare_python(tmp_path), tmp_path / "result"
     command = [
         str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,1024]", "--driver-memory", "512m",
-        "--py-files", str(shipped(tmp_path)), "--conf", "spark.ui.enabled=false",
+        "--py-files", str(shipped), "--conf", "spark.ui.enabled=false",
         "--conf", "spark.driver.host=127.0.0.1", "--conf", f"spark.local.dir={tmp_path}/local",
         str(Path(__file__).parent / "submitted.py"), ours.namesrv, topic, target, str(result),
     ]  # fmt: skip
@@ -87,24 +79,35 @@ def test_a_pipeline_runs_on_a_cluster_and_goes_on_there(spark: Any, ours: Target
     assert sorted(keys) == sorted(f"k{i}" for i in range(600))
 
 
-def test_the_wheel_has_the_modules_by_which_spark_finds_the_sources() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    modules = {file.stem for file in (ROOT / "src").glob("pyspark_*.py")}
-    assert (
-        set(project["tool"]["setuptools"]["py-modules"])
-        == modules
-        == {"pyspark_rocketmq", "pyspark_rocketmq_commitlog"}
-    )
+def test_the_wheel_has_the_modules_by_which_spark_finds_the_sources(pure_wheel: Path) -> None:
+    with zipfile.ZipFile(pure_wheel) as wheel:
+        top = {name for name in wheel.namelist() if "/" not in name}
+    assert top == {"pyspark_rocketmq.py", "pyspark_rocketmq_commitlog.py"}
 
 
-@pytest.mark.parametrize("example", sorted(file.name for file in (ROOT / "examples").glob("*.py")))
-def test_examples_run_as_they_stand(ours: Target, example: str, tmp_path: Path) -> None:
+def test_the_example_goes_from_ariane_up_to_a_live_count(tmp_path: Path) -> None:
     require_spark()
-    command = [sys.executable, str(ROOT / "examples" / example), ours.namesrv]
-    quick = {**os.environ, "JAVA_TOOL_OPTIONS": QUICK_JVM}
-    done = subprocess.run(command, cwd=tmp_path, env=quick, timeout=LIMIT, capture_output=True, text=True)
+    script, ports = ROOT / "examples" / "live_count.py", (free_port(), free_port(-2, 1))
+    paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [sys.executable, str(script), *map(str, ports)],
+        cwd=tmp_path,
+        env={**os.environ, "JAVA_TOOL_OPTIONS": QUICK_JVM, "PATH": paths},
+        timeout=LIMIT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
-    rows = [line.split("|") for line in done.stdout.replace(" ", "").splitlines() if line.startswith("|{")]
-    assert sum(int(row[3]) for row in rows if row[2] == "paid") == 666  # in one window or two
-    code = [line for line in (ROOT / "examples" / example).read_text().splitlines() if line.strip()]
-    assert len(code) <= 25  # twenty lines and their imports
+    counts = [_paid(batch) for batch in done.stdout.split("Batch: ")[1:]]
+    assert counts == sorted(counts)
+    assert (len(set(counts)) >= 4, counts[-1]) == (True, 800)  # one more each time that orders came
+    await_that("the end of the cluster", lambda: not any(map(listening, ports)))
+    others = ("import", "from", "#", '"""')
+    code = [line for line in script.read_text().splitlines() if line.strip() and not line.startswith(others)]
+    assert len(code) <= 20
+
+
+def _paid(batch: str) -> int:
+    """Of all windows that one batch shows."""
+    rows = [line.split("|") for line in batch.replace(" ", "").splitlines() if line.startswith("|{")]
+    return sum(int(row[3]) for row in rows if row[2] == "paid")

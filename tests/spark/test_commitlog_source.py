@@ -1,12 +1,22 @@
 """Store folders of Apache's broker read without any broker."""
 
 import hashlib
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ariane.errors import ConfigError, StoreError
+from ariane.spark import log_reader
+from ariane.spark.commitlog_options import CommitlogOptions
+from ariane.spark.commitlog_source import CommitlogSource
+from ariane.spark.commitlog_stream import CommitlogStream
+from ariane.spark.log_files import file_system, log_files
+from ariane.spark.log_reader import log_end
+from ariane.spark.scan import find_sync
+from ariane.spark.schema import default_schema
 from tests.spark.conftest import RecordedStore
 
 MAP_SCHEMA = (
@@ -65,6 +75,20 @@ def test_topics_are_read_through_their_consumequeues_in_queue_order(spark: Any, 
     assert by_queue == {queue: [(i, unit[0]) for i, unit in enumerate(units)] for queue, units in queues.items()}
 
 
+def test_queues_begin_where_the_log_begins_when_old_files_have_expired(spark: Any, clean_store: RecordedStore) -> None:
+    files = sorted((clean_store.path / "commitlog").iterdir())
+    files[0].unlink()
+    begin = int(files[1].name)
+    schema = "topic string, queueId int, queueOffset bigint, physicalOffset bigint"
+    rows = read(spark, clean_store, schema, through="consumequeue").collect()
+    units = [unit[0] for queue in clean_store.manifest["consumequeue"].values() for unit in queue["units"]]
+    assert sorted(row.physicalOffset for row in rows) == sorted(at for at in units if at >= begin)
+    first = min(at for at in units if at >= begin)
+    damage(clean_store, first - begin + 4, b"\xff\xff\xff\xff")  # a message that is gone without its file is missed
+    with pytest.raises(Exception, match="1 messages are not in the log any more"):
+        read(spark, clean_store, schema, through="consumequeue").collect()
+
+
 def test_topics_and_times_choose_messages_and_prune_files(spark: Any, clean_store: RecordedStore) -> None:
     by_topic = read(spark, clean_store, topic="FixTran, FixDelay")
     assert by_topic.count() == 6
@@ -78,10 +102,27 @@ def test_topics_and_times_choose_messages_and_prune_files(spark: Any, clean_stor
     assert some.rdd.getNumPartitions() == 1  # all in the first file
 
 
+def test_more_tasks_and_the_name_of_the_broker_are_options(spark: Any, clean_store: RecordedStore) -> None:
+    files = sorted((clean_store.path / "commitlog").iterdir())
+    os.truncate(files[-1], 64 << 20)  # as a broker makes it, most of it empty
+    frame = read(spark, clean_store, "brokerName string, physicalOffset bigint", brokerName="here", minPartitions=6)
+    assert frame.rdd.getNumPartitions() >= 6
+    rows = frame.collect()
+    assert sorted(row.physicalOffset for row in rows) == [m["commitLogOffset"] for m in clean_store.messages]
+    assert {row.brokerName for row in rows} == {"here"}
+    assert {row.brokerName for row in read(spark, clean_store, "brokerName string").collect()} == {None}
+
+
 def test_only_the_log_files_are_needed(spark: Any, clean_store: RecordedStore, tmp_path: Path) -> None:
     bare = clean_store.path / "commitlog"
     assert read(spark, bare, "topic string", topic="FixPlain").count() == 120
     assert spark.read.format("rocketmq-commitlog").load(f"file://{bare}").count() == len(clean_store.messages)
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])
+def test_the_names_that_spark_has_for_object_stores_are_opened(scheme: str) -> None:
+    system, path = file_system(f"{scheme}://bucket/s3a/store?region=eu-west-1")
+    assert (system.type_name, path) == ("s3", "bucket/s3a/store")
 
 
 def damage(store: RecordedStore, at: int, data: bytes) -> None:
@@ -131,14 +172,23 @@ def test_a_torn_tail_is_not_there(spark: Any, clean_store: RecordedStore) -> Non
         ({"through": "index"}, "through='index': must be one of commitlog, consumequeue"),
         ({"topicPattern": "("}, "topicPattern='\\('"),
         ({"splitBytes": "1"}, "splitBytes='1': must be 4096 or more"),
+        ({"splitBytes": "4096", "minPartitions": "2"}, "splitBytes and minPartitions contradict"),
+        ({"through": "consumequeue", "splitBytes": "4096"}, "through and splitBytes contradict"),
+        ({"through": "consumequeue", "minPartitions": "2"}, "through and minPartitions contradict"),
     ],
 )
 def test_an_unknown_or_contradictory_option_is_an_error_that_names_it(options: dict[str, str], message: str) -> None:
-    from ariane.errors import ConfigError
-    from ariane.spark.commitlog_source import CommitlogSource
-
     with pytest.raises(ConfigError, match=message):
         CommitlogSource({"path": "/store"} | {k.lower(): v for k, v in options.items()})
+
+
+def test_an_option_without_a_meaning_where_it_is_given_is_an_error() -> None:
+    schema = default_schema(broker_known=False)
+    with pytest.raises(ConfigError, match="maxBytesPerTrigger has no meaning in a batch read"):
+        CommitlogSource({"path": "/store", "maxbytespertrigger": "4096"}).reader(schema)
+    for name, value in (("through", "consumequeue"), ("minPartitions", "2")):
+        with pytest.raises(ConfigError, match=f"{name}.* has no meaning in a stream"):
+            CommitlogSource({"path": "/store", name.lower(): value}).streamReader(schema)
 
 
 def test_errors_reach_the_user_of_spark(spark: Any, clean_store: RecordedStore, tmp_path: Path) -> None:
@@ -150,6 +200,19 @@ def test_errors_reach_the_user_of_spark(spark: Any, clean_store: RecordedStore, 
         read(spark, clean_store, "queueId string").collect()
 
 
+def to_the_present(spark: Any, store: RecordedStore, table: Path, **options: Any) -> Any:
+    """A query that has streamed what there is of a store into a table."""
+    reader = spark.readStream.format("rocketmq-commitlog").schema("physicalOffset bigint, msgId string")
+    writer = reader.options(**options).load(str(store.path)).writeStream.format("parquet")
+    query = writer.option("checkpointLocation", f"{table}-checkpoint").trigger(availableNow=True).start(str(table))
+    query.awaitTermination()
+    return query
+
+
+def offsets(spark: Any, table: Path) -> list[int]:
+    return sorted(row.physicalOffset for row in spark.read.parquet(str(table)).collect())
+
+
 def test_a_store_is_streamed_in_limited_batches_while_it_grows(
     spark: Any, clean_store: RecordedStore, tmp_path: Path
 ) -> None:
@@ -158,26 +221,58 @@ def test_a_store_is_streamed_in_limited_batches_while_it_grows(
     second.write_bytes(whole[:30_000] + bytes(len(whole) - 30_000))  # as it was earlier, with a torn unit at its end
     table = tmp_path / "table"
 
-    def run() -> Any:
-        frame = (
-            spark.readStream.format("rocketmq-commitlog")
-            .schema("physicalOffset bigint, msgId string")
-            .option("maxBytesPerTrigger", 150_000)
-            .load(str(clean_store.path))
-        )
-        writer = frame.writeStream.format("parquet").option("checkpointLocation", f"{table}-checkpoint")
-        query = writer.trigger(availableNow=True).start(str(table))
-        query.awaitTermination()
-        return query
-
-    def offsets() -> list[int]:
-        return sorted(row.physicalOffset for row in spark.read.parquet(str(table)).collect())
-
     written = [message["commitLogOffset"] for message in clean_store.messages]
     ends = {m["commitLogOffset"]: m["commitLogOffset"] + m["storeSize"] for m in clean_store.messages}
-    query = run()
-    assert offsets() == [at for at in written if ends[at] <= 262144 + 30_000]
+    query = to_the_present(spark, clean_store, table, maxBytesPerTrigger=150_000)
+    assert offsets(spark, table) == [at for at in written if ends[at] <= 262144 + 30_000]
     assert len([p for p in query.recentProgress if p.numInputRows]) >= 2
     second.write_bytes(whole)
-    run()
-    assert offsets() == written
+    to_the_present(spark, clean_store, table, maxBytesPerTrigger=150_000)
+    assert offsets(spark, table) == written
+
+
+@pytest.mark.parametrize("limits", [{}, {"maxBytesPerTrigger": 50_000}])
+def test_damage_in_the_last_file_does_not_end_a_stream_in_silence(
+    spark: Any, clean_store: RecordedStore, tmp_path: Path, limits: dict[str, int]
+) -> None:
+    written = [message["commitLogOffset"] for message in clean_store.messages]
+    victims = [at for at in written if at >= 262144][5::20]
+    for at in victims:
+        damage(clean_store, at + 4, b"\xff\xff\xff\xff")
+    table = tmp_path / "table"
+    with pytest.raises(Exception, match=r"damaged.*failOnDataLoss=false"):
+        to_the_present(spark, clean_store, table, **limits)
+    to_the_present(spark, clean_store, table, failOnDataLoss=False, **limits)
+    assert offsets(spark, table) == sorted({*written} - {*victims})
+    to_the_present(spark, clean_store, table, **limits)  # what was passed over stays so
+
+
+def test_a_stream_that_begins_with_damage_says_so(clean_store: RecordedStore) -> None:
+    written = [message["commitLogOffset"] for message in clean_store.messages]
+    damage(clean_store, written[30], bytes(88))
+    given = {"path": str(clean_store.path), "maxbytespertrigger": "20000"}
+    stream = CommitlogStream(CommitlogOptions.parse(given), default_schema(broker_known=False))
+    store, start = str(clean_store.path), {str(clean_store.path): written[30]}
+    end = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert end == {store: written[31]}
+    (partition,) = stream.partitions(start, end)
+    with pytest.raises(StoreError, match=f"bytes {written[30]} to {written[31]} of the log are damaged"):
+        list(stream.read(partition))
+
+
+def test_what_a_broker_writes_while_it_is_looked_at_is_not_taken_for_damage(
+    clean_store: RecordedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = log_files(str(clean_store.path / "commitlog"))
+    last, message = Path(files[-1].path), clean_store.messages[-20]
+    whole, half = last.read_bytes(), message["commitLogOffset"] - files[-1].base + 100
+    last.write_bytes(whole[:half] + bytes(len(whole) - half))
+
+    def search_when_more_is_written(*arguments: Any) -> int:
+        with open(last, "r+b") as file:
+            file.write(whole)
+        return find_sync(*arguments)
+
+    monkeypatch.setattr(log_reader, "find_sync", search_when_more_is_written)
+    end = clean_store.messages[-1]["commitLogOffset"] + clean_store.messages[-1]["storeSize"]
+    assert log_end(files, files[0].base, fail=True) == end

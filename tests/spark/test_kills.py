@@ -6,18 +6,23 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyspark
 import pytest
 
+from ariane.message import Message
 from bench.process import descendants
 from tests.spark.clusters import Target, numbered
+from tests.spark.job import STARTED
 
 ROOT = Path(__file__).parent.parent.parent
 LIMIT = 400.0
 COUNT = 400_000
+PORTIONS = 25
 
 
 class Job:
@@ -30,6 +35,7 @@ class Job:
         paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         home = str(Path(pyspark.__file__).parent)
         self._said = folder / "job.log"
+        self._done = {query: self._batches(query, "commits") for query in ("table", "copy")}
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", self.module, *arguments],
@@ -45,9 +51,17 @@ class Job:
         folder = self._folder / f"{query}-checkpoint" / log
         return sum(name.isdigit() for name in os.listdir(folder)) if folder.is_dir() else 0
 
+    def await_start(self) -> None:
+        """Wait until both queries run."""
+        self._await(lambda: STARTED in self._last_words())
+
     def await_mid_batch(self, query: str, after: int) -> None:
-        """Wait until a batch of the query is planned and not done, and `after` ones are done."""
-        while not after <= self._batches(query, "commits") < self._batches(query, "offsets"):
+        """Wait until a batch of the query is planned and not done, and this job has done `after` others."""
+        done = self._done[query] + after
+        self._await(lambda: done <= self._batches(query, "commits") < self._batches(query, "offsets"))
+
+    def _await(self, holds: Callable[[], bool]) -> None:
+        while not holds():
             assert self._process.poll() is None, f"the job ended before it was killed:\n{self._last_words()}"
             threading.Event().wait(0.01)  # the broker is in this process, and has work to do
 
@@ -81,30 +95,60 @@ def _runs(pid: int, what: bytes) -> bool:
     return what in command and command.split(b"\0")[0].endswith(b"java")
 
 
+@contextmanager
+def flowing(target: Target, *messages: Sequence[Message]) -> Iterator[None]:
+    """Messages that come little by little while the block runs, those of each topic by themselves."""
+
+    def send(all_of_them: Sequence[Message]) -> None:
+        step = len(all_of_them) // PORTIONS
+        for at in range(0, len(all_of_them), step):
+            target.send(all_of_them[at].topic, all_of_them[at : at + step])
+
+    senders = [threading.Thread(target=send, args=(some,)) for some in messages]
+    for sender in senders:
+        sender.start()
+    try:
+        yield
+    finally:
+        for sender in senders:
+            sender.join()
+
+
+def shares(messages: Sequence[Message]) -> list[Sequence[Message]]:
+    """A quarter to be there at the beginning, and one for each job that is killed."""
+    size = len(messages) // 4
+    return [messages[at : at + size] for at in range(0, len(messages), size)]
+
+
 @pytest.mark.timeout(1200)
 def test_three_kills_leave_400_000_messages_once_in_a_table_and_a_copied_topic_once_in_another(
     spark: Any, ours: Target, tmp_path: Path
 ) -> None:
-    topics = [ours.topic(), ours.topic(), ours.topic()]
-    ours.send(topics[0], numbered(topics[0], COUNT, size=1))
-    ours.send(topics[1], numbered(topics[1], 3000))
-    for master, query, after in (
-        ("local-cluster[2,1,1024]", "table", 1),
-        ("local[2]", "copy", 2),
-        ("local[2]", "table", 6),
-        ("local[2]", "", 0),
+    table_topic, from_topic, to_topic = topics = [ours.topic(), ours.topic(), ours.topic()]
+    rows, copies = shares(numbered(table_topic, COUNT, size=1)), shares(numbered(from_topic, 4000))
+    ours.send(table_topic, rows[0])
+    ours.send(from_topic, copies[0])
+    for master, query, flow in (
+        ("local-cluster[2,1,1024]", "table", (rows[1], copies[1])),
+        ("local[2,4]", "copy", (rows[2], copies[2])),
+        ("local[2,4]", "table", (rows[3], copies[3])),
     ):
-        job = Job(tmp_path, master, str(tmp_path), ours.namesrv, *topics)
+        job = Job(tmp_path, master, "never", str(tmp_path), ours.namesrv, *topics)
         try:
-            if master != "local[2]":
-                job.await_mid_batch(query, 0)
-                job.kill_an_executor()
-            if query:
-                job.await_mid_batch(query, after)
-            else:
-                job.finish()
+            job.await_start()
+            with flowing(ours, *flow):
+                if master.startswith("local-cluster"):
+                    job.await_mid_batch(query, 0)
+                    job.kill_an_executor()
+                job.await_mid_batch(query, 1)
+                job.kill()
         finally:
             job.kill()
+    last = Job(tmp_path, "local[2,4]", "present", str(tmp_path), ours.namesrv, *topics)
+    try:
+        last.finish()
+    finally:
+        last.kill()
     table = spark.read.parquet(str(tmp_path / "table"))
     assert table.count() == table.select("keys").distinct().count() == COUNT
-    assert Counter(int(message.body) for message in ours.received(topics[2])) == Counter(range(3000))
+    assert Counter(int(message.body) for message in ours.received(to_topic)) == Counter(range(4000))

@@ -2,6 +2,7 @@
 
 import gc
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,8 +14,9 @@ from ariane.spark.schema import default_schema
 from ariane.spark.topic_batch import TopicReader
 from ariane.spark.topic_options import TopicOptions
 from tests.peers import unique
-from tests.spark.clusters import Target, numbered
+from tests.spark.clusters import Target, await_that, now_ms, numbered
 
+GOOD = {"nameserver": "127.0.0.1:9876", "topic": "t"}
 FOUR = "queueId int, queueOffset bigint, keys string, body string"
 
 
@@ -55,6 +57,38 @@ def test_offsets_and_times_bound_what_is_read(spark: Any, target: Target) -> Non
     assert by_time.count() == 40
     assert read(spark, target, topic, startingTimestamp=last + 1).count() == 0
     assert read(spark, target, topic, endingTimestamp=first - 1).count() == 0
+
+
+def test_times_cut_in_the_middle_of_a_queue(spark: Any, target: Target) -> None:
+    topic = target.topic(queues=1)
+    messages = numbered(topic, 30)
+    for at in (0, 10, 20):
+        target.send(topic, messages[at : at + 10], (0,))
+        stored = max(message.store_time for message in target.received(topic))
+        await_that("the clock to go on", lambda stored=stored: now_ms() > stored)
+    times = [message.store_time for message in target.received(topic)]
+    for show in (str, iso):
+        middle = read(spark, target, topic, startingTimestamp=show(times[10]), endingTimestamp=show(times[19]))
+        assert numbers(middle) == list(range(10, 20))
+    assert numbers(read(spark, target, topic, startingTimestamp=iso(times[9] + 1))) == list(range(10, 30))
+    assert numbers(read(spark, target, topic, endingTimestamp=iso(times[20] - 1))) == list(range(20))
+
+
+def iso(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).isoformat(timespec="milliseconds")
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("2026-01-31T12:00:00", 1_769_860_800_000),
+        ("2026-01-31T12:00:00+02:00", 1_769_853_600_000),
+        ("2026-01-31", 1_769_817_600_000),
+        ("2026-01-31T12:00:00.789Z", 1_769_860_800_789),
+    ],
+)
+def test_a_time_is_told_by_date_to_the_millisecond(text: str, milliseconds: int) -> None:
+    assert TopicOptions.parse(GOOD | {"startingtimestamp": text}, streaming=False).start_ms == milliseconds
 
 
 def test_the_broker_filters_by_tags_and_by_sql(spark: Any, target: Target) -> None:
@@ -140,14 +174,24 @@ def test_topics_by_list_and_by_pattern(spark: Any, ours: Target) -> None:
     assert reader.option("topicPattern", f"({one}|{two})").load().count() == 16
 
 
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_offsets_of_what_is_not_read_are_an_error_that_names_it(ours: Target, option: str) -> None:
+    topic = ours.topic(queues=2)
+    for stranger in (("Other", "broker-a", 0), (topic, "broker-z", 0), (topic, "broker-a", 2)):
+        name, broker, queue = stranger
+        offsets = {topic: {"broker-a": {"0": 0}}}
+        offsets.setdefault(name, {}).setdefault(broker, {})[str(queue)] = 5
+        given = {"nameserver": ours.namesrv, "topic": topic, option.lower(): json.dumps(offsets)}
+        reader = TopicReader(TopicOptions.parse(given, streaming=False), default_schema(broker_known=True))
+        with pytest.raises(ConfigError, match=f"{option}.*read: topic {name}, broker {broker}, queue {queue}$"):
+            reader.partitions()
+
+
 def test_a_missing_topic_or_name_server_is_an_error_that_names_it(spark: Any, ours: Target) -> None:
     with pytest.raises(Exception, match="option topic='NoSuchTopic'"):
         read(spark, ours, "NoSuchTopic").collect()
     with pytest.raises(Exception, match=r"127\.0\.0\.1:1"):
         spark.read.format("rocketmq").option("nameServer", "127.0.0.1:1").option("topic", "t").load().collect()
-
-
-GOOD = {"nameserver": "127.0.0.1:9876", "topic": "t"}
 
 
 @pytest.mark.parametrize(
@@ -163,6 +207,16 @@ GOOD = {"nameserver": "127.0.0.1:9876", "topic": "t"}
         ({"startingoffsets": '{"t":5}'}, True, "brokers of t must be a JSON object"),
         ({"startingoffsets": "latest"}, False, "startingOffsets=latest reads nothing"),
         ({"endingoffsets": "earliest"}, False, "endingOffsets=earliest reads nothing"),
+        (
+            {"startingoffsets": '{"t":{"b":{"0":9}}}', "endingoffsets": '{"t":{"b":{"0":7}}}'},
+            False,
+            "=9 and endingOffsets=7",
+        ),
+        (
+            {"startingoffsets": '{"t":{"b":{"0":-1}}}', "endingoffsets": '{"t":{"b":{"0":7}}}'},
+            False,
+            "=-1 and endingOffsets=7",
+        ),
         ({"endingoffsets": "latest"}, True, "endingOffsets has no meaning in a stream"),
         ({"maxoffsetspertrigger": "5"}, False, "maxOffsetsPerTrigger has no meaning in a batch"),
         ({"maxoffsetspertrigger": "0"}, True, "maxOffsetsPerTrigger='0': must be 1 or more"),
@@ -171,6 +225,13 @@ GOOD = {"nameserver": "127.0.0.1:9876", "topic": "t"}
         ({"failondataloss": "perhaps"}, True, "failOnDataLoss='perhaps': must be true or false"),
         ({"accesskey": "a"}, True, "accessKey and secretKey go together"),
         ({"tlstrustcertpath": "/ca"}, True, "tls=true is not"),
+        ({"tls": "true", "tlstrustcertpath": "/ca"}, True, "tlsTrustCertPath needs option tlsAuthServer=true"),
+        ({"tls": "true", "tlskeypath": "/key"}, True, "tlsKeyPath needs option tlsCertPath"),
+        (
+            {"tls": "true", "tlsauthserver": "true", "tlstestmode": "true"},
+            True,
+            "tlsTestMode=true uses no certificates",
+        ),
         ({"subexpressiontype": "LUA"}, True, "subExpressionType='LUA': must be one of TAG, SQL92"),
         ({"commitoffsets": "true"}, True, "commitOffsets=true needs option group"),
         ({"group": "g g"}, True, "group='g g'"),

@@ -1,8 +1,11 @@
 """Topics read as streams."""
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from ariane.client.sync import Admin
 from ariane.message import MessageQueue
 from ariane.spark.progress import queue_lag
 from tests.cluster import running_cluster
-from tests.peers import unique
+from tests.peers import ApacheBroker, ApacheNamesrv, unique
 from tests.spark.clusters import Target, await_that, numbered
 from tests.spark.conftest import RecordedStore
 
@@ -70,22 +73,37 @@ def test_available_now_reads_all_in_limited_batches_and_goes_on_from_its_checkpo
 
 
 def test_a_stream_begins_with_the_latest_and_sees_what_comes_and_queues_that_are_added(
-    spark: Any, ours: Target
+    spark: Any, target: Target
 ) -> None:
-    topic, name = ours.topic(queues=2), unique("memory")
+    topic, name = target.topic(queues=2), unique("memory")
     messages = numbered(topic, 300)
-    ours.send(topic, messages[:100], queue_ids=(0, 1))
-    frame = stream(spark, ours, topic, routeRefreshMs=100)
+    target.send(topic, messages[:100], queue_ids=(0, 1))
+    frame = stream(spark, target, topic, routeRefreshMs=100)
     with running(frame, name) as query:
         await_that("the first look", lambda: query.lastProgress)
-        ours.send(topic, messages[100:200], queue_ids=(0, 1))
+        target.send(topic, messages[100:200], queue_ids=(0, 1))
         await_that("new messages", lambda: spark.table(name).count() == 100)
-        ours.topic(queues=4, name=topic)
-        ours.send(topic, messages[200:], queue_ids=(2, 3))
+        target.topic(queues=4, name=topic)
+        target.send(topic, messages[200:], queue_ids=(2, 3))
         await_that("messages of new queues", lambda: spark.table(name).count() == 200)
         rows = spark.table(name).collect()
     assert sorted(int(row.keys[1:]) for row in rows) == list(range(100, 300))
     assert {row.queueId for row in rows} == {0, 1, 2, 3}
+
+
+def test_starting_offsets_count_at_the_first_start_and_then_the_checkpoint_decides(
+    spark: Any, ours: Target, tmp_path: Path
+) -> None:
+    topic, table = ours.topic(queues=1), tmp_path / "table"
+    ours.send(topic, numbered(topic, 10), queue_ids=(0,))
+    here, elsewhere = (json.dumps({topic: {broker: {"0": 4}}}) for broker in ("broker-a", "broker-z"))
+    with pytest.raises(Exception, match=f"startingOffsets.*read: topic {topic}, broker broker-z, queue 0"):
+        available(stream(spark, ours, topic, startingOffsets=elsewhere), table)
+    available(stream(spark, ours, topic, startingOffsets=here), table)
+    assert numbers(spark, table) == Counter(range(4, 10))
+    ours.send(topic, numbered(topic, 12)[10:], queue_ids=(0,))
+    available(stream(spark, ours, topic, startingOffsets=elsewhere), table)
+    assert numbers(spark, table) == Counter(range(4, 12))
 
 
 def test_progress_is_shown_to_brokers_and_in_the_query(spark: Any, target: Target, tmp_path: Path) -> None:
@@ -101,29 +119,51 @@ def test_progress_is_shown_to_brokers_and_in_the_query(spark: Any, target: Targe
     ]
 
 
-def test_offsets_that_expired_are_an_error_or_skipped(spark: Any, tmp_path: Path) -> None:
-    store, table = RecordedStore("store-clean", tmp_path), tmp_path / "table"
+@dataclass(frozen=True)
+class Recorded:
+    """A broker on a recorded store."""
+
+    target: Target
+    store: RecordedStore
+    stop: Callable[[], None]
+    start: Callable[[], object]
+
+
+@pytest.fixture(params=["ours", "apache"])
+def recorded_broker(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    apache_namesrv: Callable[..., ApacheNamesrv],
+    apache_broker: Callable[..., ApacheBroker],
+) -> Iterator[Recorded]:
+    store, name = RecordedStore("store-clean", tmp_path), "fix-broker"
+    sizes = {"mappedFileSizeCommitLog": 262144, "mappedFileSizeConsumeQueue": 2000}
+    if request.param == "apache":
+        namesrv = apache_namesrv().address
+        broker = apache_broker(namesrv, store=store.path, config={"brokerName": name, **sizes})
+        yield Recorded(Target(namesrv, "apache"), store, broker.stop, broker.restart)
+        return
+    places = {"storePathRootDir": store.path, "storePathCommitLog": store.path / "commitlog"}
     with running_cluster(tmp_path) as cluster:
-
-        def start() -> None:
-            sizes = {"mappedFileSizeCommitLog": 262144, "mappedFileSizeConsumeQueue": 2000}
-            paths = {"storePathRootDir": store.path, "storePathCommitLog": store.path / "commitlog"}
-            cluster.start_broker("fix-broker", **sizes, **paths)
-
+        start = partial(cluster.start_broker, name, **sizes, **places)
         start()
-        target = Target(cluster.namesrv, "ours")
-        options = {"startingOffsets": "earliest", "routeRefreshMs": 100}
-        one = stream(spark, target, "FixBig", maxOffsetsPerTrigger=4, **options)
-        query = one.writeStream.format("parquet").option("checkpointLocation", f"{table}-checkpoint")
-        query = query.start(str(table))
-        await_that("a first batch", lambda: query.lastProgress and query.lastProgress.batchId >= 0)
-        query.stop()
-        before = spark.read.parquet(str(table)).count()
-        cluster.stop_broker("fix-broker")
-        min(store.path.joinpath("commitlog").iterdir()).unlink()
-        start()
-        with pytest.raises(Exception, match=r"topic FixBig.*failOnDataLoss=false"):
-            available(stream(spark, target, "FixBig", **options), table)
-        available(stream(spark, target, "FixBig", failOnDataLoss=False, **options), table)
-        kept = [m for m in store.messages if m["topic"] == "FixBig" and m["commitLogOffset"] >= 262144]
-        assert spark.read.parquet(str(table)).count() == before + len(kept)
+        yield Recorded(Target(cluster.namesrv, "ours"), store, partial(cluster.stop_broker, name), start)
+
+
+def test_offsets_that_expired_are_an_error_or_skipped(spark: Any, recorded_broker: Recorded, tmp_path: Path) -> None:
+    target, store, table = recorded_broker.target, recorded_broker.store, tmp_path / "table"
+    options = {"startingOffsets": "earliest", "routeRefreshMs": 100}
+    one = stream(spark, target, "FixBig", maxOffsetsPerTrigger=4, **options)
+    query = one.writeStream.format("parquet").option("checkpointLocation", f"{table}-checkpoint")
+    query = query.start(str(table))
+    await_that("a first batch", lambda: query.lastProgress and query.lastProgress.batchId >= 0)
+    query.stop()
+    before = spark.read.parquet(str(table)).count()
+    recorded_broker.stop()
+    min(store.path.joinpath("commitlog").iterdir()).unlink()
+    recorded_broker.start()
+    with pytest.raises(Exception, match=r"topic FixBig.*failOnDataLoss=false"):
+        available(stream(spark, target, "FixBig", **options), table)
+    available(stream(spark, target, "FixBig", failOnDataLoss=False, **options), table)
+    kept = [m for m in store.messages if m["topic"] == "FixBig" and m["commitLogOffset"] >= 262144]
+    assert spark.read.parquet(str(table)).count() == before + len(kept)

@@ -50,7 +50,22 @@ class Access:
             raise ConfigError("options accessKey and secretKey go together: one of them is missing")
         if not access.tls and any(name.startswith("tls") and name != "tls" for name in given.values):
             raise ConfigError("options tls… are given, but tls=true is not")
+        access._check_certificates(given)
         return access
+
+    def _check_certificates(self, given: Given) -> None:
+        """An option that would do nothing is an error: somebody relies on it."""
+        for name, needed in (
+            ("tlsTrustCertPath", "tlsAuthServer=true" if not self.tls_auth_server else ""),
+            ("tlsKeyPath", "tlsCertPath" if self.tls_cert_path is None else ""),
+            ("tlsKeyPassword", "tlsKeyPath" if self.tls_key_path is None else ""),
+        ):
+            if name in given and needed:
+                raise ConfigError(f"option {name} needs option {needed}")
+        if self.tls_test_mode and (self.tls_auth_server or self.tls_cert_path is not None):
+            raise ConfigError(
+                "option tlsTestMode=true uses no certificates: it contradicts tlsAuthServer and tlsCertPath"
+            )
 
     def signer(self) -> Signer | None:
         """What signs requests; none without keys."""

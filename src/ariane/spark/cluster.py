@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -127,12 +127,12 @@ class Cluster:
 
     def addresses(self, broker_name: str) -> tuple[str, ...]:
         """Where a broker can be read, the master first."""
-        known = self.routes.brokers.get(broker_name) or self._brokers.get(broker_name, {})
+        known = self._known(broker_name)
         return tuple(known[number] for number in sorted(known))
 
     def master(self, broker_name: str) -> str:
         """Where a broker takes messages and decisions; RemotingError while only slaves of it are registered."""
-        known = self.routes.brokers.get(broker_name) or self._brokers.get(broker_name, {})
+        known = self._known(broker_name)
         if MASTER not in known:
             raise RemotingError(f"broker {broker_name} has no master that is registered with the name servers now")
         return known[MASTER]
@@ -142,19 +142,36 @@ class Cluster:
         asked = self._wire.ask(self.master(broker_name), RequestCode.GET_BROKER_RUNTIME_INFO)
         return KVTable.decode(self._run(asked).body).table
 
+    def _known(self, broker_name: str) -> dict[int, str]:
+        return self.routes.brokers.get(broker_name) or self._brokers.get(broker_name, {})
+
     def bounds(self, queues: Iterable[MessageQueue], *, required: bool = True) -> dict[MessageQueue, Bounds]:
         """First and end offset of each queue. A broker that is away altogether is an error, or left out."""
+        return self._bounds_at(queues, self.addresses, required)
+
+    def master_bounds(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Bounds]:
+        """The same as the masters have it, who alone know what there is; queues of one that is away are left out."""
+
+        def master(broker_name: str) -> tuple[str, ...]:
+            known = self._known(broker_name)
+            return (known[MASTER],) if MASTER in known else ()
+
+        return self._bounds_at(queues, master, required=False)
+
+    def _bounds_at(
+        self, queues: Iterable[MessageQueue], where: Callable[[str], tuple[str, ...]], required: bool
+    ) -> dict[MessageQueue, Bounds]:
         listed = list(queues)
-        found = self._all([self._bounds(queue, required) for queue in listed])
+        found = self._all([self._bounds(queue, where(queue.broker_name), required) for queue in listed])
         return {queue: bounds for queue, bounds in zip(listed, found, strict=True) if bounds is not None}
 
-    async def _bounds(self, queue: MessageQueue, required: bool) -> Bounds | None:
+    async def _bounds(self, queue: MessageQueue, addresses: tuple[str, ...], required: bool) -> Bounds | None:
         first = GetMinOffsetRequest(queue.topic, queue.queue_id)
         end = GetMaxOffsetRequest(queue.topic, queue.queue_id)
         try:
             found = await asyncio.gather(
-                self._offset(queue, RequestCode.GET_MIN_OFFSET, first),
-                self._offset(queue, RequestCode.GET_MAX_OFFSET, end),
+                self._offset(queue, RequestCode.GET_MIN_OFFSET, first, addresses),
+                self._offset(queue, RequestCode.GET_MAX_OFFSET, end, addresses),
             )
             return Bounds(max(found[0], 0), max(found[1], 0))
         except RemotingError:
@@ -226,15 +243,22 @@ class Cluster:
             self._run(self._ask(queue, RequestCode.GET_EARLIEST_MSG_STORETIME, header))
         ).timestamp
 
-    async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
-        return OffsetResponse.parse(await self._ask(queue, code, header)).offset
+    async def _offset(
+        self, queue: MessageQueue, code: RequestCode, header: Header, addresses: tuple[str, ...] | None = None
+    ) -> int:
+        return OffsetResponse.parse(await self._ask(queue, code, header, addresses=addresses)).offset
 
     async def _ask(
-        self, queue: MessageQueue, code: RequestCode, header: Header, expect: tuple[int, ...] = (SUCCESS,)
+        self,
+        queue: MessageQueue,
+        code: RequestCode,
+        header: Header,
+        expect: tuple[int, ...] = (SUCCESS,),
+        addresses: tuple[str, ...] | None = None,
     ) -> dict[str, str]:
-        """Ask the master, or a slave when the master does not answer."""
+        """Ask the master, or a slave when the master does not answer; or those that are named."""
         failure: RemotingError | BrokerRefused | None = None
-        for address in self.addresses(queue.broker_name):
+        for address in self.addresses(queue.broker_name) if addresses is None else addresses:
             try:
                 return (await self._wire.ask(address, code, header, expect=expect)).fields
             except RemotingError as error:

@@ -36,10 +36,15 @@ class CommitlogOptions:
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "CommitlogOptions":
+        """Check everything; ConfigError names what is unknown, malformed or contradictory."""
         given = Given.check(options, OPTIONS, "rocketmq-commitlog")
         given.exclusive("topic", "topicPattern")
         given.exclusive("splitBytes", "minPartitions")
         given.required("path")
+        by_queue = given.one_of("through", "commitlog", ("commitlog", "consumequeue")) == "consumequeue"
+        if by_queue:
+            given.exclusive("through", "splitBytes")  # a queue is a task
+            given.exclusive("through", "minPartitions")
         start, end = given.milliseconds("startingTimestamp"), given.milliseconds("endingTimestamp")
         if start is not None and end is not None and start > end:
             raise ConfigError(f"options startingTimestamp={start} and endingTimestamp={end} contradict each other")
@@ -49,7 +54,7 @@ class CommitlogOptions:
             pattern=given.pattern("topicPattern"),
             start_ms=start,
             end_ms=end,
-            by_queue=given.one_of("through", "commitlog", ("commitlog", "consumequeue")) == "consumequeue",
+            by_queue=by_queue,
             broker_name=given.text("brokerName") or None,
             check_crc=given.flag("checkCrc", False),
             fail=given.flag("failOnDataLoss", True),

@@ -15,7 +15,7 @@ from ariane.spark.arrays import Mask, to_numpy
 from ariane.spark.columns import Batch, to_batch
 from ariane.spark.commitlog_options import MIN_SPLIT, CommitlogOptions
 from ariane.spark.log_files import LogFile, commitlog_folder, log_files
-from ariane.spark.log_reader import LogRange, plan_ranges, read_range, written_files
+from ariane.spark.log_reader import LogRange, about_used, plan_ranges, read_range, written_files
 from ariane.spark.pruning import prune_by_time, prune_by_topic
 from ariane.spark.queue_files import QueueRange, queues_of, read_queue, topics_of
 from ariane.spark.schema import arrow_schema
@@ -59,11 +59,11 @@ class CommitlogReader(DataSourceReader):
         files = prune_by_time(written, self.options.start_ms, self.options.end_ms)
         if self.options.by_topic and len(files) > 1:
             files = prune_by_topic(store, files, [t for t in topics_of(store) if self.options.wants(t)])
-        split = self._split(sum(file.size for file in files))
+        split = self._split(sum(about_used(file) if file == written[-1] else file.size for file in files))
         return [LogPartition(part) for part in plan_ranges(files, written[-1], split)]
 
     def _split(self, size: int) -> int:
-        return max(min(self.options.split, size // self.options.min_partitions + 1), MIN_SPLIT)
+        return max(min(self.options.split, -(-size // self.options.min_partitions)), MIN_SPLIT)
 
     def _queue_partitions(self, store: str) -> list[InputPartition]:
         topics = topics_of(store)
@@ -71,7 +71,9 @@ class CommitlogReader(DataSourceReader):
             raise StoreError(f"{store}: through=consumequeue, but there is no consumequeue folder")
         logs = log_files(commitlog_folder(store))
         wanted = [t for t in topics if not self.options.by_topic or self.options.wants(t)]
-        queues = [queue for topic in wanted for queue in queues_of(store, topic) if queue.stop > queue.start]
+        queues = [
+            queue for topic in wanted for queue in queues_of(store, topic, logs[0].base) if queue.stop > queue.start
+        ]
         return [QueuePartition(queue, logs) for queue in queues]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -12,9 +12,9 @@ from ariane.env import Clock, SystemClock
 from ariane.errors import StoreError
 from ariane.spark.commitlog_options import CommitlogOptions
 from ariane.spark.commitlog_reader import LogPartition, read_partition
-from ariane.spark.log_files import LogFile, commitlog_folder, log_files, open_bytes
+from ariane.spark.log_files import Bytes, LogFile, commitlog_folder, log_files, open_bytes
 from ariane.spark.log_reader import LogRange, log_end
-from ariane.spark.scan import End, hop
+from ariane.spark.scan import End, find_sync, hop
 from ariane.spark.schema import arrow_schema
 
 _IDLE_MS = 200  # between two looks at files in which nothing was new
@@ -27,6 +27,7 @@ class CommitlogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self.schema = arrow_schema(schema)
         self._clock = clock or SystemClock()
+        self._to_the_present = False  # Trigger.AvailableNow: the first end is the last
         self._target: dict[str, int] | None = None
         self._looked: tuple[int, dict[str, int]] = (0, {})
 
@@ -38,10 +39,12 @@ class CommitlogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return limit if self.options.max_bytes is None else ReadMaxBytes(self.options.max_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = {store: log_end(_files(store), _files(store)[0].base) for store in self.options.stores}
+        self._to_the_present = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         ends = self._target if self._target is not None else self._ends(start)
+        if self._to_the_present:
+            self._target = ends
         if isinstance(limit, ReadMaxBytes):
             share = limit.max_bytes // len(self.options.stores)
             return {store: _limited(store, start.get(store, 0), end, share) for store, end in ends.items()}
@@ -51,7 +54,10 @@ class CommitlogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         at, ends = self._looked
         now = self._clock.now_ms()
         if now - at >= _IDLE_MS or any(start.get(store, 0) != end for store, end in ends.items()):
-            ends = {store: log_end(_files(store), start.get(store, 0)) for store in self.options.stores}
+            ends = {
+                store: log_end(_files(store), start.get(store, 0), fail=self.options.fail)
+                for store in self.options.stores
+            }
             self._looked = (now, ends)
         return ends
 
@@ -77,18 +83,26 @@ def _limited(store: str, start: int, end: int, most: int) -> int:
     """The last place between two units within so many bytes of the start, or the end of the first unit."""
     at = start
     for file in _files(store):
-        if file.end <= at or file.base >= end:
+        if file.end <= at or at >= min(start + most, end):
             continue
         at = max(at, file.base)
         data = open_bytes(file, 0, file.size)
         stop = min(start + most, end, file.end) - file.base
         found = hop(data.view, at - file.base, max(stop, at - file.base + 1))
+        if found.why is End.TORN and file.base + found.end == at:
+            return min(_behind(file, data, at), end)
         at = file.base + found.end
+        if found.why is End.TORN:
+            break  # the next batch begins with the damage
         if found.why is End.BLANK and file.end < end:
             at = file.end
-        if at >= min(start + most, end):
-            break
     return min(at, end)
+
+
+def _behind(file: LogFile, data: Bytes, at: int) -> int:
+    """Where units go on behind damage; to read it is an error, or it is skipped."""
+    again = find_sync(data.view, data.base, at - file.base + 1, file.size)
+    return file.base + again if again >= 0 else file.end
 
 
 def _ranges(store: str, start: int, stop: int, options: CommitlogOptions) -> list[LogRange]:
@@ -104,7 +118,7 @@ def _ranges(store: str, start: int, stop: int, options: CommitlogOptions) -> lis
     for file in files:
         first, last = max(start, file.base) - file.base, min(stop, file.end) - file.base
         found += (
-            LogRange(file, at, min(at + options.split, last), file.end >= stop)
+            LogRange(file, at, min(at + options.split, last), file.end > stop, at == first)
             for at in range(first, last, options.split)
         )
     return found

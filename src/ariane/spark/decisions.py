@@ -16,10 +16,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from pyarrow import fs
-
 from ariane.env import FileLock, SystemFiles
-from ariane.spark.log_files import is_remote, join, list_folder, read_small
+from ariane.spark.log_files import file_system, is_remote, join, list_folder, read_small
 
 FOLDER: Final = "ariane-sink"
 _NAME: Final = re.compile(r"(\d+|write-[0-9a-f]+)\.json")
@@ -134,7 +132,7 @@ def _try(one: dict[str, Any]) -> Try:
 def write_atomically(path: str, data: bytes) -> None:
     """A crash leaves the old file or the new one. Object stores give that by themselves."""
     if is_remote(path):
-        system, inner = fs.FileSystem.from_uri(path)
+        system, inner = file_system(path)
         system.create_dir(inner.rpartition("/")[0], recursive=True)
         with system.open_output_stream(inner) as stream:
             stream.write(data)
@@ -157,7 +155,7 @@ def write_atomically(path: str, data: bytes) -> None:
 def remove(path: str) -> None:
     """Remove one file."""
     if is_remote(path):
-        system, inner = fs.FileSystem.from_uri(path)
+        system, inner = file_system(path)
         system.delete_file(inner)
     else:
         Path(path).unlink(missing_ok=True)

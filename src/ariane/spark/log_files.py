@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ from pyarrow import fs
 from ariane.errors import StoreError
 
 _NAME_DIGITS: Final = 20
+_HADOOP_S3: Final = re.compile(r"^s3[an]://")
 
 
 @dataclass(frozen=True, order=True)
@@ -31,6 +33,11 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
+def file_system(uri: str) -> tuple[fs.FileSystem, str]:
+    """What opens a URI, and the path in there. Spark asks for Hadoop's s3a:// where Arrow says s3://."""
+    return fs.FileSystem.from_uri(_HADOOP_S3.sub("s3://", uri))
+
+
 def join(folder: str, *names: str) -> str:
     return "/".join((folder.rstrip("/"), *names))
 
@@ -38,14 +45,14 @@ def join(folder: str, *names: str) -> str:
 def list_folder(folder: str) -> list[str]:
     """Names in a folder; none when it is not there."""
     if is_remote(folder):
-        system, path = fs.FileSystem.from_uri(folder)
+        system, path = file_system(folder)
         return sorted(info.base_name for info in system.get_file_info(fs.FileSelector(path, allow_not_found=True)))
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
 
 def _size(path: str) -> int:
     if is_remote(path):
-        system, inner = fs.FileSystem.from_uri(path)
+        system, inner = file_system(path)
         return int(system.get_file_info(inner).size)
     return Path(path).stat().st_size
 
@@ -102,7 +109,7 @@ _MAPPED = MappedFiles()
 def open_bytes(file: LogFile, start: int, stop: int) -> Bytes:
     """The bytes of a file. A local one is mapped whole; of a remote one the part [start, stop) is read."""
     if is_remote(file.path):
-        system, inner = fs.FileSystem.from_uri(file.path)
+        system, inner = file_system(file.path)
         with system.open_input_file(inner) as source:
             part = source.read_at(min(stop, file.size) - start, start)
         return Bytes(memoryview(part), file.base + start)
@@ -114,7 +121,7 @@ def open_bytes(file: LogFile, start: int, stop: int) -> Bytes:
 def read_small(path: str) -> bytes:
     """A whole small file."""
     if is_remote(path):
-        system, inner = fs.FileSystem.from_uri(path)
+        system, inner = file_system(path)
         with system.open_input_file(inner) as source:
             return bytes(source.read())
     return Path(path).read_bytes()

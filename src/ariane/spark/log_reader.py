@@ -25,6 +25,7 @@ class LogRange:
     start: int
     stop: int
     last: bool  # no file behind this one has messages: it may end in the middle of a unit
+    between: bool  # the start lies between two units, not within one
 
 
 def read_range(part: LogRange, *, fail: bool) -> Iterator[UnitTable]:
@@ -35,8 +36,8 @@ def read_range(part: LogRange, *, fail: bool) -> Iterator[UnitTable]:
     data = open_bytes(part.file, part.start, part.stop + _LONGEST_UNIT)
     shift = part.file.base - data.base  # 0 for a mapped file
     at, stop = part.start + shift, part.stop + shift
-    if not in_sync(data.view, data.base, at):
-        at = _first(part, data, at, stop, fail)
+    if not part.between and not in_sync(data.view, data.base, at):
+        at = find_sync(data.view, data.base, at, stop)
     while 0 <= at < stop:
         found = hop(data.view, at, min(stop, at + BATCH_BYTES), BATCH_ROWS)
         table = good_units(data, found)
@@ -51,13 +52,6 @@ def read_range(part: LogRange, *, fail: bool) -> Iterator[UnitTable]:
             at = _behind_damage(part, data, found.end if whole else int(found.starts[len(table)]), fail)
 
 
-def _first(part: LogRange, data: Bytes, at: int, stop: int, fail: bool) -> int:
-    """Where the first unit of a range begins that starts within another unit, or with a damaged one."""
-    if part.start == 0 and not is_blank(data.view, at):
-        return _behind_damage(part, data, at, fail)
-    return find_sync(data.view, data.base, at, stop)
-
-
 def good_units(data: Bytes, found: Hop) -> UnitTable:
     """The units up to the first that is malformed or is not where it says it is."""
     table = UnitTable(data.view, found.starts)
@@ -70,17 +64,29 @@ def good_units(data: Bytes, found: Hop) -> UnitTable:
 
 def _behind_damage(part: LogRange, data: Bytes, at: int, fail: bool) -> int:
     """Where units go on behind something that is none; -1 when that was the end of the log."""
-    if part.last and is_blank(data.view, at):
-        return -1
-    again = find_sync(data.view, data.base, at + 1, len(data.view))
+    again = _next_unit(data, at + 1, part.last)
     if again < 0 and part.last:
         return -1
+    if len(good_units(data, hop(data.view, at, at + 1))):
+        return at  # a broker that is at work wrote it since
     if fail:
         begin, end = data.base + at, data.base + (again if again >= 0 else len(data.view))
         raise StoreError(
             f"{part.file.path}: bytes {begin} to {end} of the log are damaged; failOnDataLoss=false skips them"
         )
     return again
+
+
+def _next_unit(data: Bytes, at: int, last: bool) -> int:
+    """Where the next unit begins, or -1. In the last file more zeros than a unit can have were never written to."""
+    stride = _LONGEST_UNIT if last else len(data.view)
+    for begin in range(at, len(data.view), stride):
+        if last and not np.frombuffer(data.view[begin : begin + stride], dtype=np.uint8).any():
+            return -1
+        found = find_sync(data.view, data.base, begin, begin + stride)
+        if found >= 0:
+            return found
+    return -1
 
 
 def is_blank(view: memoryview, at: int) -> bool:
@@ -97,23 +103,34 @@ def written_files(files: list[LogFile]) -> list[LogFile]:
     return written
 
 
-def log_end(files: list[LogFile], known: int) -> int:
-    """Where the log ends: behind the last whole unit. Everything before `known` is known to be whole."""
+def log_end(files: list[LogFile], known: int, *, fail: bool) -> int:
+    """Where the log ends: behind the last whole unit. Everything before `known` is known to be whole.
+
+    Damage before the end is an error, or gone over when `fail` is false, as it is in reading.
+    """
     written = written_files(files)
     if not written:
         return max(known, files[0].base)
     last = written[-1]
-    at = max(known, last.base)
     data = open_bytes(last, 0, last.size)
-    while at < last.end:
-        found = hop(data.view, at - data.base, last.size, BATCH_ROWS)
+    part = LogRange(last, max(known - last.base, 0), last.size, last=True, between=True)
+    end, at = part.start, part.start
+    while 0 <= at < last.size:
+        end, why = _end_of_units(data, at)
+        at = -1 if why is End.BLANK else _behind_damage(part, data, end, fail)
+    return last.base + end
+
+
+def _end_of_units(data: Bytes, at: int) -> tuple[int, End]:
+    """Where the units that begin here end, and why."""
+    why = End.ENOUGH
+    while why is End.ENOUGH and at < len(data.view):
+        found = hop(data.view, at, len(data.view), BATCH_ROWS)
         table = good_units(data, found)
         if len(table) < len(found.starts):
-            return int(data.base + found.starts[len(table)])
-        at = data.base + found.end
-        if found.why is not End.ENOUGH:
-            return at
-    return at
+            return int(found.starts[len(table)]), End.TORN
+        at, why = found.end, found.why
+    return at, why
 
 
 def plan_ranges(files: list[LogFile], last: LogFile, split: int) -> list[LogRange]:
@@ -123,11 +140,11 @@ def plan_ranges(files: list[LogFile], last: LogFile, split: int) -> list[LogRang
 
 def _pieces(file: LogFile, last: bool, split: int) -> list[LogRange]:
     """The pieces of one file; the unwritten rest of the last file goes with its last piece, which ends by itself."""
-    starts = range(0, max(_about_used(file), 1) if last else file.size, split)
-    return [LogRange(file, at, file.size if at == starts[-1] else at + split, last) for at in starts]
+    starts = range(0, max(about_used(file), 1) if last else file.size, split)
+    return [LogRange(file, at, file.size if at == starts[-1] else at + split, last, at == 0) for at in starts]
 
 
-def _about_used(last: LogFile) -> int:
+def about_used(last: LogFile) -> int:
     """About how much of the last file is written to, found without reading it: only sizes of pieces hang on it.
 
     A remote file is not looked into from here: its empty parts are tasks with little to do.

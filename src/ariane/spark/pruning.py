@@ -37,7 +37,8 @@ def _first_time(file: LogFile) -> int | None:
 
 def prune_by_topic(store: str, files: list[LogFile], topics: list[str]) -> list[LogFile]:
     """Files that hold messages of these topics by the consumequeues, and those the consumequeues do not cover yet."""
-    everything = [queue for topic in topics_of(store) for queue in queues_of(store, topic) if queue.stop > queue.start]
+    queues = [queue for topic in topics_of(store) for queue in queues_of(store, topic, files[0].base)]
+    everything = [queue for queue in queues if queue.stop > queue.start]
     if not everything:
         return files
     ends = [entries_of(replace(queue, start=queue.stop - 1)) for queue in everything]

@@ -98,7 +98,7 @@ class SlicePuller:
         del self._addresses[:1]
         if self.clock.monotonic() - self._progress > self.options.pull_timeout:
             raise RemotingError(
-                f"{_name(self.part.queue)}: nothing came for {self.options.pull_timeout:g} s (pullTimeoutMs): {error}"
+                f"{name_of(self.part.queue)}: nothing came for {self.options.pull_timeout:g} s (pullTimeoutMs): {error}"
             ) from error
         if not self._addresses:
             threading.Event().wait(_PAUSE)
@@ -200,13 +200,15 @@ _ANSWERS = frozenset(
 _PASSING = frozenset((ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE))
 
 
-def _name(queue: MessageQueue) -> str:
+def name_of(queue: MessageQueue) -> str:
+    """A queue in the words of error messages."""
     return f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id}"
 
 
 def lost(queue: MessageQueue, wanted: int, first: int, end: int) -> StoreError:
     """The error for offsets that a broker does not have."""
     return StoreError(
-        f"{_name(queue)}: offset {wanted} is not there, the broker has {first} to {end}: messages expired before they "
-        "were read, or the topic was made anew. failOnDataLoss=false goes on with what is there"
+        f"{name_of(queue)}: offset {wanted} is not there, the broker has {first} to {end}: messages expired before "
+        "they were read, the topic was made anew, or the broker lost its last messages. failOnDataLoss=false goes on "
+        "with what is there"
     )

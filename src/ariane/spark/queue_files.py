@@ -35,24 +35,27 @@ def topics_of(store: str) -> list[str]:
     return list_folder(join(store, "consumequeue"))
 
 
-def queues_of(store: str, topic: str) -> list[QueueRange]:
-    """The queues of a topic, each from its first entry to its last."""
+def queues_of(store: str, topic: str, first: int) -> list[QueueRange]:
+    """The queues of a topic, each from its first entry to its last.
+
+    Brokers keep entries for a while when the log files that they point to have expired: those before `first`, where the
+    log begins, do not count.
+    """
     folder = join(store, "consumequeue", topic)
-    return [_whole(topic, int(name), join(folder, name)) for name in list_folder(folder) if name.isdigit()]
+    return [_whole(topic, int(name), join(folder, name), first) for name in list_folder(folder) if name.isdigit()]
 
 
-def _whole(topic: str, queue_id: int, folder: str) -> QueueRange:
+def _whole(topic: str, queue_id: int, folder: str, first: int) -> QueueRange:
     files = log_files(folder)
-    if not files:
-        return QueueRange(topic, queue_id, folder, 0, 0)
-    for file in reversed(files):
-        written = np.flatnonzero(_is_written(_entries(file)))
-        if len(written):
-            break
-    else:
-        file, written = files[0], np.array([-1])
-    last = file.base // ENTRY.itemsize + int(written[-1]) + 1
-    return QueueRange(topic, queue_id, folder, files[0].base // ENTRY.itemsize, last)
+    start = next((found[0] for file in files if len(found := _alive(file, first))), 0)
+    stop = next((found[-1] + 1 for file in reversed(files) if len(found := _alive(file, first))), 0)
+    return QueueRange(topic, queue_id, folder, int(start), int(stop))
+
+
+def _alive(file: LogFile, first: int) -> Positions:
+    """Queue offsets of the entries of a file that point into the log, which begins at `first`."""
+    entries = _entries(file)
+    return file.base // ENTRY.itemsize + np.flatnonzero(_is_written(entries) & (entries["offset"] >= first))
 
 
 def _entries(file: LogFile) -> Entries:

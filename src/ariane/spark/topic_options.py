@@ -103,6 +103,8 @@ class TopicOptions:
             )
         if isinstance(self.end, dict) and EARLIEST in self.end.values():
             raise ConfigError("option endingOffsets: -2 (earliest) is no end")
+        if isinstance(self.start, dict) and isinstance(self.end, dict):
+            _check_order(self.start, self.end)
 
     @property
     def filters(self) -> bool:
@@ -111,6 +113,15 @@ class TopicOptions:
 
     def wants(self, topic: str) -> bool:
         return topic in self.topics or (self.pattern is not None and self.pattern.fullmatch(topic) is not None)
+
+
+def _check_order(start: Offsets, end: Offsets) -> None:
+    for queue in sorted(start.keys() & end.keys()):
+        first, last = start[queue], end[queue]
+        if last != LATEST and (first == LATEST or first > last):
+            raise ConfigError(
+                f"options startingOffsets={first} and endingOffsets={last} contradict each other: {queue}"
+            )
 
 
 def _refuse(given: Given, names: tuple[str, ...], streaming: bool) -> None:

@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
+from ariane.errors import ConfigError
 from ariane.message import MessageQueue
 from ariane.spark.cluster import Bounds, Cluster
 from ariane.spark.offsets import EARLIEST, LATEST, Offsets, split
-from ariane.spark.pulling import QueueSlice, lost
+from ariane.spark.pulling import QueueSlice, lost, name_of
 from ariane.spark.topic_options import Point, TopicOptions
 
 WORTH_A_TASK: Final = 4096  # messages: to start a task takes Spark as long as to read about so many
@@ -24,6 +25,7 @@ def start_offsets(cluster: Cluster, options: TopicOptions, bounds: dict[MessageQ
     if options.start_ms is not None:
         found = cluster.search(bounds, options.start_ms - 1)
         return {queue: _within(offset, bounds[queue]) for queue, offset in found.items()}
+    _check_names("startingOffsets", options.start, bounds)
     return {
         queue: _checked(queue, _pick(options.start, queue, edge, EARLIEST), edge, options.fail)
         for queue, edge in bounds.items()
@@ -35,10 +37,17 @@ def end_offsets(cluster: Cluster, options: TopicOptions, bounds: dict[MessageQue
     if options.end_ms is not None:
         found = cluster.search(bounds, options.end_ms + 1)
         return {queue: _within(offset + 1, bounds[queue]) for queue, offset in found.items()}
+    _check_names("endingOffsets", options.end, bounds)
     return {
         queue: _checked(queue, _pick(options.end, queue, edge, LATEST), edge, options.fail)
         for queue, edge in bounds.items()
     }
+
+
+def _check_names(option: str, point: Point, bounds: dict[MessageQueue, Bounds]) -> None:
+    strangers = sorted(point.keys() - bounds.keys()) if isinstance(point, dict) else []
+    if strangers:
+        raise ConfigError(f"option {option}: not among what is read: {'; '.join(map(name_of, strangers))}")
 
 
 def _pick(point: Point, queue: MessageQueue, edge: Bounds, default: int) -> int:

@@ -75,12 +75,30 @@ class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(end)
 
     def _reachable(self, begin: Offsets) -> Offsets:
-        """What can be read now: never less than what was read, whatever a broker says or does not say."""
+        """What can be read now: never less than what was read, but where a master has less itself."""
         if self._target is None:
             self._latest = self.cluster.ends(self._known_queues())
         else:
             self._latest = self._target
-        return {queue: max(self._latest.get(queue, 0), begin.get(queue, 0)) for queue in begin.keys() | self._latest}
+        end = {queue: max(self._latest.get(queue, 0), begin.get(queue, 0)) for queue in begin.keys() | self._latest}
+        return end | self._shrunk(begin, self._latest)
+
+    def _shrunk(self, wanted: Offsets, found: Offsets) -> Offsets:
+        """The ends of queues that lost what was there: made anew, or without their tail. That is an error, or gone
+        over: nobody can tell what below the new end was read before, so reading goes on behind it.
+
+        A slave may only be behind, so its master is asked.
+        """
+        short = [queue for queue, end in found.items() if end < wanted.get(queue, 0)]
+        masters = self.cluster.master_bounds(short) if short else {}
+        ends: Offsets = {}
+        for queue, edge in masters.items():
+            if edge.end < wanted[queue]:
+                if self.options.fail:
+                    raise lost(queue, wanted[queue], edge.first, edge.end)
+                log.warning("%s: ends at %d now, before %d where it ended", queue, edge.end, wanted[queue])
+                ends[queue] = edge.end
+        return ends
 
     def _grounded(self, begin: Offsets, end: Offsets) -> Offsets:
         """Where queues begin that came up while the query ran."""
@@ -121,6 +139,7 @@ class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise lost(queue, begin[queue], edge.first, edge.end)
                 log.warning("%s: offsets %d to %d expired before they were read", queue, begin[queue], edge.first)
             begin[queue] = max(begin.get(queue, edge.first), edge.first)
+        stop |= self._shrunk(stop, {queue: edge.end for queue, edge in bounds.items()})  # since the batch was planned
         return [SlicePartition(parts) for parts in tasks(self.cluster, begin, stop, self.options.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
