@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from ariane.broker.handlers.put_status import failure
 from ariane.broker.names import check_may_send, check_topic
-from ariane.broker.stats.counting import PutCell
 from ariane.errors import ResponseError
 from ariane.message import RETRY_PREFIX
 from ariane.protocol.bodies import TopicConfig
@@ -30,7 +29,7 @@ class SendTarget:
 
     __slots__ = (
         "_broker",
-        "_cells",
+        "_queues",
         "config",
         "is_new",
         "name",
@@ -41,34 +40,29 @@ class SendTarget:
     )
 
     def __init__(self, config: TopicConfig, is_new: bool, broker: Broker) -> None:
-        self.config = config
+        # What every message touches comes first, so that it lies together in memory.
+        self.queue_limit = max(config.write_queue_nums, config.read_queue_nums)
+        self._queues: tuple[ConsumeQueue | None, ...] = (None,) * self.queue_limit
         self.is_new = is_new
         """Not on the disk yet: a crash now would leave messages that nobody can pull."""
-        self.name = config.topic_name.encode()
-        self.write_queues = config.write_queue_nums
-        self.queue_limit = max(config.write_queue_nums, config.read_queue_nums)
-        self._broker = broker
-        self._cells: tuple[PutCell | None, ...] = (None,) * self.queue_limit
         self.sys_flag = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
         self.retry_group = ""
         if config.topic_name.startswith(RETRY_PREFIX):
             self.retry_group = config.topic_name[len(RETRY_PREFIX) :]
+        self.config = config
+        self.name = config.topic_name.encode()
+        self.write_queues = config.write_queue_nums
+        self._broker = broker
 
-    def queue(self, cell: PutCell, queue_id: int) -> ConsumeQueue:
-        """The queue whose messages are counted in `cell`."""
-        queue = cell.queue
+    def queue(self, queue_id: int) -> ConsumeQueue:
+        """Where messages go, and are counted."""
+        queue = self._queues[queue_id]
         if queue is None or queue.dropped:
-            queue = cell.queue = self._broker.store.table.find(self.name, queue_id)
+            queue = self._broker.store.table.find(self.name, queue_id)
             assert queue is not None  # its name was checked
+            self._broker.stats.take_count(self.config.topic_name, queue_id, queue)
+            self._queues = (*self._queues[:queue_id], queue, *self._queues[queue_id + 1 :])
         return queue
-
-    def cell(self, queue_id: int) -> PutCell:
-        """Where the messages of a queue are counted."""
-        cell = self._cells[queue_id]
-        if cell is None:
-            cell = self._broker.stats.put_cell(self.config.topic_name, queue_id)
-            self._cells = (*self._cells[:queue_id], cell, *self._cells[queue_id + 1 :])
-        return cell
 
 
 class SendTargets:

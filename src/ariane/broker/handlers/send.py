@@ -88,16 +88,16 @@ class SendHandler:
             raise _illegal_queue(sending, target, connection)
         if kind.batch or request.code == _BATCH:
             return self._send_batch(connection, request, sending, target, queue_id, began)
-        cell = target.cell(queue_id)
+        queue = target.queue(queue_id)
         if sending.names & _SPECIAL or target.retry_group:
             result = self._append(connection, request, sending, target, queue_id)
         else:
-            result = self._put(connection, request.body, sending, target, target.queue(cell, queue_id))
+            result = self._put(connection, request.body, sending, target, queue)
         if result.status is not _OK:
             raise failure(self._broker, result.status)
         if began and not self._promises:
             self._flow.put()
-        cell.add(1, result.size)
+        queue.count_put(1, result.size)
         return self._answer(connection, request, result, queue_id, sending, began, target)
 
     def _put(
@@ -171,7 +171,7 @@ class SendHandler:
             raise ResponseError(ResponseCode.MESSAGE_ILLEGAL, f"the batch is illegal: {error}") from None
         if result.status is not _OK:
             raise failure(self._broker, result.status)
-        target.cell(queue_id).add(result.count, result.size)
+        target.queue(queue_id).count_put(result.count, result.size)
         return self._answer(connection, request, result, queue_id, sending, began, target)
 
     def _answer(

@@ -9,7 +9,7 @@ from typing import Final
 from ariane.broker.stats.counter import DAY, HOUR, MINUTE, Counter, Samples
 from ariane.broker.stats.names import GROUP_PART, TOPIC_PART, StatsName, has_part
 from ariane.protocol.bodies.stats import BrokerStatsData
-from ariane.store.consumequeue import ConsumeQueue
+from ariane.store.consumequeue import PutCount
 
 DETAILED: Final = frozenset(
     {StatsName.QUEUE_PUT_NUMS, StatsName.QUEUE_PUT_SIZE, StatsName.QUEUE_GET_NUMS, StatsName.QUEUE_GET_SIZE}
@@ -23,27 +23,6 @@ class StatsSnapshot:
     totals: Mapping[str, Mapping[str, tuple[int, int]]]
     fall_behind_bytes: Mapping[str, int]
     fall_behind_ms: Mapping[str, int]
-
-
-class PutCell:
-    """What was stored in one queue since the counters were last filled.
-
-    `queue` is that queue, for who sends to it: with ten thousand topics each object less to look at shows.
-    """
-
-    __slots__ = ("count", "queue", "size", "times")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.times = 0
-        self.size = 0
-        self.queue: ConsumeQueue | None = None
-
-    def add(self, count: int, size: int) -> None:
-        """Messages were stored by one request."""
-        self.count += count
-        self.times += 1
-        self.size += size
 
 
 class GetCell:
@@ -68,7 +47,7 @@ class GetCell:
 
 
 class BrokerStats:
-    """Counts on the hot path into one cell a queue; `tick` spreads the cells over the counters and samples those.
+    """Counts on the hot path for each queue; `tick` spreads those counts over the counters and samples them.
 
     >>> stats = BrokerStats("DefaultCluster")
     >>> stats.put("TopicA", 0, count=2, size=300)
@@ -83,7 +62,7 @@ class BrokerStats:
         self._counters: dict[StatsName, dict[str, Counter]] = {
             name: {} for name in StatsName if detailed or name not in DETAILED
         }
-        self._puts: dict[tuple[str, int], PutCell] = {}
+        self._puts: dict[tuple[str, int], PutCount] = {}
         self._gets: dict[tuple[str, str, int], GetCell] = {}
         self._minute, self._hour, self._day = Samples(MINUTE), Samples(HOUR), Samples(DAY)
         self._due_ms = [0, 0, 0]
@@ -92,14 +71,19 @@ class BrokerStats:
 
     def put(self, topic: str, queue_id: int, count: int, size: int) -> None:
         """Messages were stored by one request."""
-        self.put_cell(topic, queue_id).add(count, size)
+        counted = self._puts.get((topic, queue_id))
+        if counted is None:
+            counted = self._puts[topic, queue_id] = PutCount()
+        counted.count_put(count, size)
 
-    def put_cell(self, topic: str, queue_id: int) -> PutCell:
-        """Where stored messages of a queue are counted, for who stores many. It counts until the topic is deleted."""
-        cell = self._puts.get((topic, queue_id))
-        if cell is None:
-            cell = self._puts[topic, queue_id] = PutCell()
-        return cell
+    def take_count(self, topic: str, queue_id: int, counted: PutCount) -> None:
+        """Count from now on what somebody else counts of a queue, until the topic is deleted."""
+        before = self._puts.get((topic, queue_id))
+        self._puts[topic, queue_id] = counted
+        if before is not None and before is not counted:
+            counted.count += before.count
+            counted.times += before.times
+            counted.size += before.size
 
     def got(self, group: str, topic: str, queue_id: int, count: int, size: int, latency_ms: int) -> None:
         """Messages were given to a group by one pull."""
@@ -207,11 +191,11 @@ class BrokerStats:
         return counter
 
     def _spread(self) -> None:
-        """Empties the cells of the hot path into the counters."""
-        for (topic, queue_id), cell in self._puts.items():
-            if cell.times:
-                self._spread_put(topic, queue_id, cell.count, cell.times, cell.size)
-                cell.count = cell.times = cell.size = 0
+        """Empties what the hot path has counted into the counters."""
+        for (topic, queue_id), put in self._puts.items():
+            if put.times:
+                self._spread_put(topic, queue_id, put.count, put.times, put.size)
+                put.count = put.times = put.size = 0
         for (group, topic, queue_id), given in self._gets.items():
             if given.times:
                 self._spread_get(group, topic, queue_id, given)
