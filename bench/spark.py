@@ -34,6 +34,7 @@ from bench.spark_targets import (
     LOG_TO_NOOP,
     NOOP_BOUND,
     PARQUET_BOUND,
+    TOPIC_AS_KAFKA,
     TOPIC_TO_NOOP,
     TOPIC_TO_PARQUET,
     verdicts,
@@ -42,6 +43,8 @@ from tests.peers.build import CACHE, COPY, run_tool
 
 RESULTS = Path(__file__).parent / "results"
 FOUR = "topic string, queueId int, queueOffset bigint, body binary"
+SEVEN = f"keys string, {FOUR}, storeTimestamp timestamp, flag int"  # as many, and of the types, that Kafka's source has
+BODY = 100  # bytes, in RocketMQ's topic and in Kafka's
 PULLS = "".join(  # a broker that serves batch readers gives them more than 32 messages at a time
     f"maxTransfer{what}OnMessageIn{where}={limit}\n"
     for what, limit in (("Count", 8192), ("Bytes", 2 << 20))
@@ -191,7 +194,7 @@ def fill(name_server: str, count: int) -> None:
             queues = [queue for queue in producer.queues("events") if queue.topic == "events"]
         for start in range(0, count, 1000):
             batch = [
-                Message("events", b"%0100d" % i, tags=f"Tag{i % 5}", keys=f"key-{i}", properties={"n": str(i)})
+                Message("events", b"%0*d" % (BODY, i), tags=f"Tag{i % 5}", keys=f"key-{i}", properties={"n": str(i)})
                 for i in range(start, min(start + 1000, count))
             ]
             producer.send_batch(batch, queue=queues[start // 1000 % 8])
@@ -205,6 +208,7 @@ def run_topic(bench: Bench, name_server: str, folder: Path) -> None:
         return (reader.schema(schema) if schema else reader).load()
 
     bench.case(TOPIC_TO_NOOP, noop(read(FOUR)))
+    bench.case(TOPIC_AS_KAFKA, noop(read(SEVEN)))
     bench.case("topic, 17 columns, to noop", noop(read()))
     bench.case(TOPIC_TO_PARQUET, parquet(read(), folder / "topic"))
     bench.case("topic, windowed aggregation", noop(windows(read())))
@@ -267,7 +271,7 @@ def run_kafka(bench: Bench, folder: Path) -> None:
     bench.brokers.append(kafka.pid)
     try:
         send = ["org.apache.kafka.tools.ProducerPerformance", "--topic", "bench", "--throughput", "-1"]
-        send += ["--record-size", "230", "--num-records", str(bench.count), "--bootstrap-server", kafka.address]
+        send += ["--record-size", str(BODY), "--num-records", str(bench.count), "--bootstrap-server", kafka.address]
         kafka.run(Tool("fill", [*send, "--command-property", "acks=1"], r"(?P<messages>\d+) records sent.*99\.9th"))
         reader = bench.spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.address)
         rows = reader.option("subscribe", "bench").load()
