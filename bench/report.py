@@ -104,7 +104,7 @@ def write_plot(rows: list[Row], chosen: list[Case], path: Path) -> None:
     """A bar a case: broker CPU per message as a ratio to Apache's, with a line at 1 and a mark at the target."""
     bars = [(case.name, ratio(rows, case.name, "cpu_us"), case.cpu_target) for case in chosen]
     shown = [(name, value, target) for name, value, target in bars if value is not None]
-    width, left, step = 760, 230, 26
+    width, left, step = 800, 290, 26
     scale = (width - left - 60) / max([1.0, *(value for _, value, _ in shown)])
     height = step * len(shown) + 60
     parts = [
