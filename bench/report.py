@@ -120,7 +120,7 @@ def write_plot(rows: list[Row], chosen: list[Case], path: Path) -> None:
 
 
 def _bar(y: int, left: int, scale: float, name: str, value: float, target: float | None) -> list[str]:
-    end = left + value * scale
+    end = left + max(value, target or 0.0) * scale  # behind the mark too, which would cross the figure
     parts = [
         f'<text x="{left - 8}" y="{y + 14}" font-size="12" text-anchor="end">{name}</text>',
         f'<rect x="{left}" y="{y}" width="{value * scale:.1f}" height="18" fill="#3b7dd8"/>',
