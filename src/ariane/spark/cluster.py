@@ -15,8 +15,6 @@ from ariane.message import AUTO_CREATE_TOPIC, MessageQueue
 from ariane.protocol.bodies import ClusterInfo, KVTable, TopicList
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.headers import (
-    GetEarliestMsgStoretimeRequest,
-    GetEarliestMsgStoretimeResponse,
     GetMaxOffsetRequest,
     GetMinOffsetRequest,
     Header,
@@ -235,13 +233,6 @@ class Cluster:
             await self._ask(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
         self._all([set_one(queue, offset) for queue, offset in offsets.items()])
-
-    def earliest_store_time(self, queue: MessageQueue) -> int:
-        """When the oldest message that the broker still has was stored."""
-        header = GetEarliestMsgStoretimeRequest(queue.topic, queue.queue_id)
-        return GetEarliestMsgStoretimeResponse.parse(
-            self._run(self._ask(queue, RequestCode.GET_EARLIEST_MSG_STORETIME, header))
-        ).timestamp
 
     async def _offset(
         self, queue: MessageQueue, code: RequestCode, header: Header, addresses: tuple[str, ...] | None = None
