@@ -172,6 +172,28 @@ def test_a_commit_that_fails_after_its_decision_is_not_taken_back(spark: Any, tm
         assert Counter(int(message.body) for message in target.received(topic)) == Counter(range(ROWS))
 
 
+def test_rows_with_a_hash_key_stay_in_order_when_a_broker_refuses_one_for_a_while(tmp_path: Path) -> None:
+    with running_cluster(tmp_path) as cluster:
+        handlers = cluster.start_broker().handlers
+        write = Write(Target(cluster.namesrv, "ours"), tmp_path)
+        end, told = handlers[RequestCode.END_TRANSACTION], 0
+
+        def refuse_the_fifth(connection: Connection, request: Command) -> Any:
+            nonlocal told
+            told += 1
+            if told == 5:
+                raise ResponseError(ResponseCode.SYSTEM_ERROR, "not now")
+            return end(connection, request)
+
+        handlers[RequestCode.END_TRANSACTION] = refuse_the_fifth
+        sink = Sink(write.options, StructType([*SCHEMA.fields, StructField("hashKey", StringType())]))
+        rows = pa.record_batch({"body": [b"%d" % i for i in range(20)], "hashKey": ["one"] * 20})
+        sink.decide([sink.send(iter([rows]), Work("query", "0", 0))], "0")
+        received = sorted(write.target.received(write.topic), key=lambda message: message.queue_offset)
+        assert [int(message.body) for message in received] == list(range(20))
+        ANSWERS.close()
+
+
 def _tries(sent: list[Sent]) -> list[Try]:
     return [one.attempt for one in sent if one.attempt is not None]
 
