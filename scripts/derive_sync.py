@@ -19,8 +19,8 @@ TARGET = SOURCE / "sync"
 
 CLIENTS = {  # class: the file that has it, and its base
     "Lifecycle": ("lifecycle.py", None),
-    "Producer": ("producer.py", "Lifecycle"),
-    "TransactionProducer": ("transaction.py", "Producer"),
+    "Producer": ("producer/producer.py", "Lifecycle"),
+    "TransactionProducer": ("producer/transaction.py", "Producer"),
     "PushConsumer": ("consumer/push.py", "Lifecycle"),
     "LitePullConsumer": ("consumer/lite_pull.py", "Lifecycle"),
     "PullClient": ("pull_client.py", "Lifecycle"),

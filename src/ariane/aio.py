@@ -3,8 +3,8 @@
 from ariane.client.admin import Admin
 from ariane.client.consumer.lite_pull import LitePullConsumer
 from ariane.client.consumer.push import PushConsumer
-from ariane.client.producer import Producer
+from ariane.client.producer.producer import Producer
+from ariane.client.producer.transaction import TransactionProducer
 from ariane.client.pull_client import PullClient
-from ariane.client.transaction import TransactionProducer
 
 __all__ = ["Admin", "LitePullConsumer", "Producer", "PullClient", "PushConsumer", "TransactionProducer"]

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 
-from ariane.broker.copies import properties_of, topic_of
+from ariane.broker.unit_copy import properties_of, topic_of
 from ariane.env import Clock
 from ariane.message import DELAY, SCHEDULE_TOPIC
 from ariane.protocol.units import Unit, decode_unit, encode_unit

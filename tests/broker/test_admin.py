@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ariane.broker import Broker, BrokerOptions
-from ariane.broker.handlers.admin_clients import INCONSISTENCY
+from ariane.broker.admin.clients import INCONSISTENCY
 from ariane.env import Env
 from ariane.message import MessageQueue
 from ariane.protocol import fastjson

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ariane.broker.consistency import compare
+from ariane.broker.tables.consistency import compare
 from ariane.env import Env, ManualClock
 from ariane.protocol.bodies import CheckClientRequestBody, ConsumerIdList, SubscriptionData
 from ariane.protocol.codes import RequestCode, ResponseCode

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from ariane.broker.copies import packed, properties_of
-from ariane.broker.delay import IDLE, Delay, due_message, make_delayed
+from ariane.broker.delay.delivery import IDLE, Delay, due_message, make_delayed
+from ariane.broker.unit_copy import packed, properties_of
 from ariane.env import ManualClock
 from ariane.message import DELAY, HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, SCHEDULE_TOPIC, TAGS
 from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_PREPARED, Unit

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from ariane.broker.flow import FlowControl
+from ariane.broker.send.flow import FlowControl
 from ariane.broker.server import Broker
 from ariane.env import Env, ManualClock
 from ariane.errors import ResponseError

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ariane.broker.pull_answer import found_head, pull_fields
-from ariane.broker.send_answer import SendAnswer
+from ariane.broker.pull.answer import found_head, pull_fields
+from ariane.broker.send.answer import SendAnswer
 from ariane.protocol.command import RESPONSE, Command
 from ariane.protocol.frame import encode, encode_head
 

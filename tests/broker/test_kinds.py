@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ariane.broker.copies import properties_of
 from ariane.broker.permissions import RESEND_DEAD_LETTERS
 from ariane.broker.server import Broker
+from ariane.broker.unit_copy import properties_of
 from ariane.env import Env, ManualClock
 from ariane.message import (
     CHECK_MAX_TIME_TOPIC,

@@ -1,6 +1,6 @@
 """Queue locks: one owner per group and queue, for as long as it keeps asking."""
 
-from ariane.broker.locks import QueueLocks
+from ariane.broker.tables.queue_locks import QueueLocks
 from ariane.env import ManualClock
 from ariane.message import MessageQueue
 from ariane.protocol.bodies import LockBatchRequestBody, LockBatchResponseBody, QueueKey

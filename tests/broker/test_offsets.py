@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ariane.broker.offsets import OffsetTable
+from ariane.broker.tables.offsets import OffsetTable
 from ariane.env import Env, ManualClock
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command

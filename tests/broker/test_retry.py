@@ -2,9 +2,9 @@
 
 import pytest
 
-from ariane.broker.copies import packed, properties_of
-from ariane.broker.delay import make_delayed
-from ariane.broker.retry import SentBack, allowed_times, decide, original_topic, resurrected, sent_back
+from ariane.broker.delay.delivery import make_delayed
+from ariane.broker.retry.retries import SentBack, allowed_times, decide, original_topic, resurrected, sent_back
+from ariane.broker.unit_copy import packed, properties_of
 from ariane.message import DELAY, ORIGIN_MESSAGE_ID, REAL_TOPIC, RETRY_TOPIC, SCHEDULE_TOPIC, TAGS, UNIQUE_KEY, WAIT
 from ariane.protocol.ids import pack_host
 from ariane.protocol.units import Unit

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ariane.broker.send_properties import StoredForms, stored_properties
+from ariane.broker.send.properties import StoredForms, stored_properties
 from ariane.env import Env, ManualClock
 from ariane.protocol.batch import BatchItem, encode_batch
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import BINARY, Command
+from ariane.protocol.fast.property_form import form_of
+from ariane.protocol.fast.sending import Sending, SendKind, names_in
 from ariane.protocol.ids import host_text, parse_offset_id
 from ariane.protocol.properties import decode_properties
-from ariane.protocol.property_form import form_of
-from ariane.protocol.sending import Sending, SendKind, names_in
 from ariane.store import Marks
 from tests.broker.conftest import Starter
 from tests.broker.talk import Talk, send_fields, small_broker

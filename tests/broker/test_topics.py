@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ariane.broker.topics import TopicTable
+from ariane.broker.tables.topics import TopicTable
 from ariane.env import ManualClock
 from ariane.protocol.bodies import TopicConfig, TopicConfigTable, TopicStatsTable
 from ariane.protocol.codes import RequestCode, ResponseCode

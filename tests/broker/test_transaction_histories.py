@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from ariane.broker.copies import properties_of
-from ariane.broker.transactions import committed_message
+from ariane.broker.transactions.half_messages import committed_message
+from ariane.broker.unit_copy import properties_of
 from ariane.message import CHECK_IMMUNITY_SECONDS, HALF_OP_TOPIC, HALF_TOPIC, UNIQUE_KEY
 from ariane.protocol.headers import CheckTransactionStateRequest
 from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, Unit

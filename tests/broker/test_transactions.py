@@ -5,10 +5,16 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ariane.broker.copies import packed, properties_of
-from ariane.broker.delay import make_delayed
-from ariane.broker.transaction_check import TransactionCheck
-from ariane.broker.transactions import CHECK_GROUP, Transactions, committed_message, is_prepared, make_half
+from ariane.broker.delay.delivery import make_delayed
+from ariane.broker.transactions.check import TransactionCheck
+from ariane.broker.transactions.half_messages import (
+    CHECK_GROUP,
+    Transactions,
+    committed_message,
+    is_prepared,
+    make_half,
+)
+from ariane.broker.unit_copy import packed, properties_of
 from ariane.env import ManualClock
 from ariane.errors import ResponseError, SendFailed
 from ariane.message import (

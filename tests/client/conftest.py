@@ -7,7 +7,7 @@ import pytest
 
 from ariane import aio
 from ariane.client.admin import Admin
-from ariane.client.producer import Producer
+from ariane.client.producer.producer import Producer
 from ariane.testing.cluster import Cluster
 from tests.client.newer import WANTED, apache5
 from tests.peers import unique

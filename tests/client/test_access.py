@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from ariane import ConsumeFrom, Message, SendStatus, aio
-from ariane.client.acl import Signer, sign
+from ariane.client.connect.acl import Signer, sign
 from ariane.errors import AccessDenied
 from ariane.protocol.command import Command
 from ariane.remoting import TlsClient

@@ -4,7 +4,7 @@ import pytest
 
 from ariane import ConsumeFrom, Message, aio
 from ariane.client.admin import Admin
-from ariane.client.producer import Producer
+from ariane.client.producer.producer import Producer
 from ariane.errors import RouteMissing
 from ariane.protocol.bodies import SubscriptionGroupConfig
 from tests.client.inbox import Inbox, eventually

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ariane.client.allocate import (
+from ariane.client.consumer.allocate import (
     Allocate,
     ByConfig,
     ByMachineRoom,

@@ -5,10 +5,10 @@ from random import Random
 import pytest
 
 from ariane import Message, MessageQueue, ProducerOptions, QueueChoice
-from ariane.client.faults import AWAY_MS, LATENCY_MS, Faults, away_ms
-from ariane.client.queue_choice import QueueChooser, by_hash
-from ariane.client.routes import Route
-from ariane.client.sending import RETRY_CODES, may_retry
+from ariane.client.connect.routes import Route
+from ariane.client.producer.faults import AWAY_MS, LATENCY_MS, Faults, away_ms
+from ariane.client.producer.queue_choice import QueueChooser, by_hash
+from ariane.client.producer.sending import RETRY_CODES, may_retry
 from ariane.env import ManualClock
 from ariane.errors import (
     AccessDenied,

@@ -8,7 +8,7 @@ import pytest
 
 from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, Model, ReceivedMessage, Sql, aio
 from ariane.client.admin import Admin
-from ariane.client.producer import Producer
+from ariane.client.producer.producer import Producer
 from ariane.errors import BrokerRefused
 from ariane.message import dead_letter_topic
 from ariane.protocol.codes import RequestCode

@@ -5,7 +5,7 @@ import pytest
 from ariane import ConsumeFrom, Message, ReceivedMessage, aio
 from ariane.client.admin import Admin
 from ariane.client.consumer.lite_pull import LitePullConsumer
-from ariane.client.producer import Producer
+from ariane.client.producer.producer import Producer
 from ariane.errors import ClientError
 from tests.peers import unique
 

@@ -2,7 +2,7 @@
 
 from ariane import ConsumeFrom, ConsumeStatus, Message, aio
 from ariane.client.admin import Admin
-from ariane.client.producer import Producer
+from ariane.client.producer.producer import Producer
 from tests.client.conftest import Site
 from tests.client.inbox import Inbox
 from tests.peers import unique

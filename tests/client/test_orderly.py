@@ -11,7 +11,7 @@ from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, ReceivedMessag
 from ariane.client.admin import Admin
 from ariane.client.consumer.orderly import Orderly
 from ariane.client.options import PushOptions
-from ariane.client.producer import Producer
+from ariane.client.producer.producer import Producer
 from ariane.message import dead_letter_topic
 from tests.client.inbox import OK, Inbox, eventually
 

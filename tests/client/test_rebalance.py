@@ -6,9 +6,9 @@ import threading
 import pytest
 
 from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, ReceivedMessage, aio
-from ariane.client.allocate import by_circle
+from ariane.client.consumer.allocate import by_circle
 from ariane.client.consumer.push import PushConsumer
-from ariane.client.producer import Producer
+from ariane.client.producer.producer import Producer
 from tests.client.inbox import OK, Inbox, eventually
 from tests.peers import Driver, Queue, unique
 from tests.peers import aio as peer

@@ -3,7 +3,7 @@
 import pytest
 
 from ariane import ConsumeFrom, ConsumeStatus, Message, ReceivedMessage, aio
-from ariane.client.producer import Producer
+from ariane.client.producer.producer import Producer
 from ariane.errors import ClientError, ReplyTimeout
 from tests.client.inbox import OK
 

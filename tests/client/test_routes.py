@@ -9,7 +9,7 @@ import pytest
 
 from ariane import Message, SendStatus, aio
 from ariane.client.compression import decompress
-from ariane.client.routes import Route
+from ariane.client.connect.routes import Route
 from ariane.errors import ProtocolError
 from ariane.protocol.bodies import TopicRouteData
 from ariane.testing.cluster import Cluster

@@ -7,8 +7,8 @@ import pytest
 
 from ariane import Compression, Message, MessageQueue, ReceivedMessage, SendStatus, aio
 from ariane.client.admin import Admin
-from ariane.client.producer import Producer
-from ariane.client.queue_choice import by_hash
+from ariane.client.producer.producer import Producer
+from ariane.client.producer.queue_choice import by_hash
 from ariane.errors import BrokerRefused, ClientError, InvalidMessage, NotRunning, RouteMissing
 from ariane.protocol.units import COMPRESSED, decode_units
 from tests.client.inbox import eventually

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from ariane import ConsumeFrom, MessageQueue, PushOptions
-from ariane.client.broker_calls import BrokerCalls
+from ariane.client.connect.broker_calls import BrokerCalls
 from ariane.client.consumer.offsets import OffsetStore
 from ariane.client.consumer.start_offset import start_offset
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from ariane import ConsumeFrom, ConsumeStatus, Message, ReceivedMessage, aio
-from ariane.client.telemetry import find_telemetry
+from ariane.client.observe.telemetry import find_telemetry
 from ariane.testing.cluster import Cluster
 from tests.client.inbox import OK, eventually
 from tests.peers import unique

@@ -14,7 +14,7 @@ import pytest
 
 import ariane
 from ariane import ConsumeFrom, ConsumeStatus, Message, ProducerOptions, PushOptions, SendStatus
-from ariane.client.allocate import by_circle
+from ariane.client.consumer.allocate import by_circle
 from ariane.errors import ForkedClient
 from ariane.testing.cluster import Cluster
 from tests.client.inbox import Inbox

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from ariane import ConsumeFrom, Message, SendStatus, TransactionState, aio
-from ariane.client.hooks import ConsumeContext, SendContext, SendMode
-from ariane.client.producer import Producer
+from ariane.client.observe.hooks import ConsumeContext, SendContext, SendMode
+from ariane.client.producer.producer import Producer
 from ariane.errors import SendForbidden
 from ariane.protocol.command import Command
 from tests.client.inbox import Inbox, eventually

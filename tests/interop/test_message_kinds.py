@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ariane.broker.dead_letters import DeadLetters
+from ariane.broker.retry.dead_letters import DeadLetters
 from tests.cluster import Cluster
 from tests.interop.quick import FIRST
 from tests.peers import Driver, answer, echo, unique

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ariane.protocol.matching import equal_span, stands_at
+from ariane.protocol.fast.matching import equal_span, stands_at
 
 texts = st.binary(max_size=40) | st.text("ab", max_size=40).map(str.encode)
 

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import JSON, Command, decode_header
+from ariane.protocol.fast.property_form import form_of
+from ariane.protocol.fast.pulling import pulling_of
+from ariane.protocol.fast.sending import HAS_CLUSTER, HAS_DELAY, HAS_TRANSACTION, HAS_WAIT, sending_of
+from ariane.protocol.fast.shape import Shape, shape_of
 from ariane.protocol.frame import FrameDecoder, framed
 from ariane.protocol.headers import PullMessageRequest, SendMessageRequestV2
-from ariane.protocol.property_form import form_of
-from ariane.protocol.pulling import pulling_of
-from ariane.protocol.sending import HAS_CLUSTER, HAS_DELAY, HAS_TRANSACTION, HAS_WAIT, sending_of
-from ariane.protocol.shape import Shape, shape_of
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(["UNIQ_KEY", "WAIT", "DELAY"])
 values = names | st.sampled_from(["7F0001", "7F0002", "7f-003", 'x"\\', "true"])

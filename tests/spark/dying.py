@@ -16,12 +16,12 @@ from pyspark.sql.types import StructType
 
 from ariane.spark.blocking import BlockingConnection
 from ariane.spark.cluster import Cluster
-from ariane.spark.committing import Committer
-from ariane.spark.decisions import Decision, Decisions
-from ariane.spark.settling import Settlement
-from ariane.spark.sink_options import SinkOptions
-from ariane.spark.sink_writer import Sink, StreamSink
-from ariane.spark.topic_source import RocketmqSource
+from ariane.spark.sink.committing import Committer
+from ariane.spark.sink.decisions import Decision, Decisions
+from ariane.spark.sink.end_transactions import Settlement
+from ariane.spark.sink.options import SinkOptions
+from ariane.spark.sink.writer import Sink, StreamSink
+from ariane.spark.topic.source import RocketmqSource
 from bench.process import descendants
 
 BEFORE_DECISION = "before the decision"

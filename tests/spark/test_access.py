@@ -16,12 +16,12 @@ from ariane.message import Message, MessageQueue
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.frame import FrameDecoder
 from ariane.remoting.certificates import make_self_signed
+from ariane.spark.arrow.schema import default_schema
 from ariane.spark.blocking import BlockingConnection
-from ariane.spark.pulling import QueueSlice
-from ariane.spark.schema import default_schema
-from ariane.spark.topic_batch import TopicReader
-from ariane.spark.topic_options import TopicOptions
-from ariane.spark.topic_reader import read_slice
+from ariane.spark.topic.batch import TopicReader
+from ariane.spark.topic.options import TopicOptions
+from ariane.spark.topic.pull_range import QueueSlice
+from ariane.spark.topic.reader import read_slice
 from tests.cluster import running_cluster
 from tests.peers import ApacheBroker, ApacheNamesrv, free_port, unique
 from tests.spark.clusters import Target, await_that, numbered

@@ -12,11 +12,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from ariane.client.sync import Admin
 from ariane.errors import BrokerRefused, StoreError
 from ariane.message import Message, MessageQueue
+from ariane.spark.arrow.schema import default_schema
 from ariane.spark.cluster import Bounds
 from ariane.spark.offsets import from_json, to_json
-from ariane.spark.schema import default_schema
-from ariane.spark.topic_options import TopicOptions
-from ariane.spark.topic_stream import TopicStream
+from ariane.spark.topic.options import TopicOptions
+from ariane.spark.topic.stream import TopicStream
 from tests.cluster import Cluster, running_cluster
 from tests.peers import free_port, unique
 from tests.spark.clusters import Target, await_that, now_ms, numbered

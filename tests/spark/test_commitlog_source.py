@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ariane.errors import ConfigError, StoreError
-from ariane.spark import log_reader
-from ariane.spark.commitlog_options import CommitlogOptions
-from ariane.spark.commitlog_source import CommitlogSource
-from ariane.spark.commitlog_stream import CommitlogStream
-from ariane.spark.log_files import file_system, log_files
-from ariane.spark.log_reader import log_end
-from ariane.spark.scan import find_sync
-from ariane.spark.schema import default_schema
+from ariane.spark.arrow.schema import default_schema
+from ariane.spark.commitlog import log_reader
+from ariane.spark.commitlog.log_files import file_system, log_files
+from ariane.spark.commitlog.log_reader import log_end
+from ariane.spark.commitlog.options import CommitlogOptions
+from ariane.spark.commitlog.scan import find_sync
+from ariane.spark.commitlog.source import CommitlogSource
+from ariane.spark.commitlog.stream import CommitlogStream
 from tests.spark.conftest import RecordedStore
 
 MAP_SCHEMA = (

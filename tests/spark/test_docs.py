@@ -9,9 +9,9 @@ import typer
 
 from ariane.cli.pipeline import app
 from ariane.spark.access import ACCESS_OPTIONS
-from ariane.spark.commitlog_options import OPTIONS
-from ariane.spark.sink_options import SINK_OPTIONS
-from ariane.spark.topic_options import SOURCE_OPTIONS
+from ariane.spark.commitlog.options import OPTIONS
+from ariane.spark.sink.options import SINK_OPTIONS
+from ariane.spark.topic.options import SOURCE_OPTIONS
 from tests.spark.clusters import Target, numbered
 from tests.spark.conftest import RecordedStore
 

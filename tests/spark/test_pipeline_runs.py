@@ -25,9 +25,9 @@ from ariane.spark.pipelines.archive import archived_offsets
 from ariane.spark.pipelines.folders import Folder
 from ariane.spark.pipelines.replay import REPLAY_OF, Replay, run_replay, shares
 from ariane.spark.pipelines.replay_state import State
-from ariane.spark.sink_options import SinkOptions
-from ariane.spark.sink_rows import RowKeys, rows_of
-from ariane.spark.sink_sender import SinkSender
+from ariane.spark.sink.options import SinkOptions
+from ariane.spark.sink.rows import RowKeys, rows_of
+from ariane.spark.sink.sender import SinkSender
 from tests.peers import unique
 from tests.spark.clusters import Target, WaitingCluster, await_that, now_ms, numbered
 from tests.spark.conftest import RecordedStore

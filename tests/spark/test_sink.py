@@ -18,11 +18,11 @@ from ariane.message import DELIVER_TIME, TIMER_DELIVER_MS
 from ariane.protocol.batch import decode_batch
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command
-from ariane.spark.checks import ANSWERS
-from ariane.spark.sink_options import SinkOptions
-from ariane.spark.sink_rows import RowKeys, check_columns, rows_of
-from ariane.spark.sink_sender import SinkSender
-from ariane.spark.sink_writer import Sink, Work
+from ariane.spark.sink.checks import ANSWERS
+from ariane.spark.sink.options import SinkOptions
+from ariane.spark.sink.rows import RowKeys, check_columns, rows_of
+from ariane.spark.sink.sender import SinkSender
+from ariane.spark.sink.writer import Sink, Work
 from tests.cluster import running_cluster
 from tests.peers import ApacheBroker, ApacheNamesrv, free_port, unique
 from tests.spark.clusters import Target, WaitingCluster, await_that, numbered

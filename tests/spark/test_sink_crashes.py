@@ -24,12 +24,12 @@ from ariane.protocol.headers import EndTransactionRequest
 from ariane.protocol.units import TRANSACTION_COMMIT
 from ariane.remoting import Connection
 from ariane.spark.backlog import Backlog
-from ariane.spark.checks import ANSWERS, Answers, CheckListener, finish
 from ariane.spark.cluster import Cluster
-from ariane.spark.decisions import Decision, Decisions, Try
-from ariane.spark.settling import Settlement
-from ariane.spark.sink_options import SinkOptions
-from ariane.spark.sink_writer import Sent, Sink, Work
+from ariane.spark.sink.checks import ANSWERS, Answers, CheckListener, finish
+from ariane.spark.sink.decisions import Decision, Decisions, Try
+from ariane.spark.sink.end_transactions import Settlement
+from ariane.spark.sink.options import SinkOptions
+from ariane.spark.sink.writer import Sent, Sink, Work
 from tests.cluster import running_cluster
 from tests.peers import unique
 from tests.spark.clusters import Target, await_that

@@ -10,9 +10,9 @@ import pytest
 from ariane.client.sync import Producer
 from ariane.errors import ConfigError
 from ariane.message import Message
-from ariane.spark.schema import default_schema
-from ariane.spark.topic_batch import TopicReader
-from ariane.spark.topic_options import TopicOptions
+from ariane.spark.arrow.schema import default_schema
+from ariane.spark.topic.batch import TopicReader
+from ariane.spark.topic.options import TopicOptions
 from tests.peers import unique
 from tests.spark.clusters import Target, await_that, now_ms, numbered
 

@@ -7,24 +7,24 @@ from datetime import datetime
 from socket import SOCK_STREAM
 from typing import Protocol
 
-from ariane.broker.acknowledge import Acknowledge
-from ariane.broker.clients import ClientTable
 from ariane.broker.config import BrokerOptions
-from ariane.broker.expressions import Expressions, new_filters
-from ariane.broker.flow import FlowControl
-from ariane.broker.groups import GroupTable
+from ariane.broker.config.store_options import delay_of, store_options
+from ariane.broker.delay_and_transactions import MessageKinds
 from ariane.broker.handlers import all_handlers
-from ariane.broker.kinds import MessageKinds
-from ariane.broker.locks import QueueLocks
-from ariane.broker.longpoll import LongPoll
-from ariane.broker.notify import MemberNotices
-from ariane.broker.offsets import OffsetTable
 from ariane.broker.periodic import Periodic
-from ariane.broker.persistence import Persistence
+from ariane.broker.pull.expressions import Expressions, new_filters
+from ariane.broker.pull.longpoll import LongPoll
 from ariane.broker.registration import Registration
+from ariane.broker.send.acknowledge import Acknowledge
+from ariane.broker.send.flow import FlowControl
 from ariane.broker.stats import BrokerStats, StoreStats
-from ariane.broker.store_options import delay_of, store_options
-from ariane.broker.topics import TopicTable
+from ariane.broker.tables.clients import ClientTable
+from ariane.broker.tables.groups import GroupTable
+from ariane.broker.tables.notify import MemberNotices
+from ariane.broker.tables.offsets import OffsetTable
+from ariane.broker.tables.persistence import Persistence
+from ariane.broker.tables.queue_locks import QueueLocks
+from ariane.broker.tables.topics import TopicTable
 from ariane.env import Env, Files
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.ids import pack_host

@@ -336,9 +336,9 @@ def settle(
     option: Option = [],
 ) -> None:
     """Finish what a driver had committed and could not tell its brokers any more, if it never comes back."""
-    from ariane.spark.checks import finish
-    from ariane.spark.decisions import Decisions
-    from ariane.spark.sink_options import SinkOptions
+    from ariane.spark.sink.checks import finish
+    from ariane.spark.sink.decisions import Decisions
+    from ariane.spark.sink.options import SinkOptions
 
     given = {"nameServer": namesrv, "delivery": "exactly-once", "checkpointLocation": checkpoint, **_pairs(option)}
     options, decisions = SinkOptions.parse(given), Decisions(checkpoint)

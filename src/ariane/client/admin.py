@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar, Unpack
 
-from ariane.client.decoding import decode_message, decode_messages
+from ariane.client.connect.routes import MASTER
+from ariane.client.consumer.decoding import decode_message, decode_messages
 from ariane.client.lifecycle import Lifecycle
 from ariane.client.options import ClientKeywords, ClientOptions
-from ariane.client.routes import MASTER
 from ariane.env import Env
 from ariane.errors import BrokerRefused, ClientError, RouteMissing
 from ariane.message import AUTO_CREATE_TOPIC, UNIQUE_KEY, MessageQueue, ReceivedMessage, retry_topic

@@ -5,8 +5,8 @@ from enum import Enum
 from types import TracebackType
 from typing import Self
 
-from ariane.client.instance import Instance, Instances
-from ariane.client.namespaces import wrap
+from ariane.client.connect.instance import Instance, Instances
+from ariane.client.connect.namespaces import wrap
 from ariane.client.options import ClientOptions
 from ariane.env import Env
 from ariane.errors import NotRunning

@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Self, TypedDict
 
-from ariane.client.allocate import Allocate, averagely
+from ariane.client.consumer.allocate import Allocate, averagely
 from ariane.message import AUTO_CREATE_TOPIC, TRACE_TOPIC
 from ariane.protocol.bodies import SubscriptionData
 from ariane.remoting import TlsClient

@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from contextvars import Context, copy_context
 from typing import Any, ClassVar, Generic, TypeVar
 
-from ariane.client.instance import Instances
-from ariane.client.queue_choice import CALLER
+from ariane.client.connect.instance import Instances
+from ariane.client.producer.queue_choice import CALLER
 from ariane.errors import ForkedClient
 
 log = logging.getLogger("ariane.client")

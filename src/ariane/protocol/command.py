@@ -12,11 +12,11 @@ import msgspec
 
 from ariane.errors import ProtocolError
 from ariane.protocol.codes import VERSION_4_9_7, Language
+from ariane.protocol.fast.hot_headers import HOT_HEADERS, PREFIX
+from ariane.protocol.fast.pulling import Pulling
+from ariane.protocol.fast.sending import Sending
 from ariane.protocol.headers.header import Header
-from ariane.protocol.hot_headers import HOT_HEADERS, PREFIX
 from ariane.protocol.json_header import JsonHeader
-from ariane.protocol.pulling import Pulling
-from ariane.protocol.sending import Sending
 
 JSON: Final = 0
 BINARY: Final = 1

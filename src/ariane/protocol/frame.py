@@ -10,8 +10,8 @@ from typing import Final
 
 from ariane.errors import ProtocolError
 from ariane.protocol.command import JSON, Command, decode_header, encode_header
+from ariane.protocol.fast.shape import Shapes
 from ariane.protocol.native import i64, read_i32_be
-from ariane.protocol.shape import Shapes
 
 MAX_FRAME: Final = 16 * 1024 * 1024
 _HEAD: Final = Struct(">iI")  # length, serialisation << 24 | header length

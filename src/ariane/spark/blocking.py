@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ariane.client.refusals import refusal
+from ariane.client.connect.refusals import refusal
 from ariane.errors import ConnectFailed, ProtocolError, RequestTimeout, SendFailed
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command, decode_header

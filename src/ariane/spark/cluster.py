@@ -6,9 +6,9 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
-from ariane.client.name_servers import NameServers
-from ariane.client.routes import MASTER, Routes
-from ariane.client.wire import SUCCESS, Wire
+from ariane.client.connect.name_servers import NameServers
+from ariane.client.connect.routes import MASTER, Routes
+from ariane.client.connect.wire import SUCCESS, Wire
 from ariane.env import Env
 from ariane.errors import BrokerRefused, ConfigError, RemotingError, RouteMissing
 from ariane.message import AUTO_CREATE_TOPIC, MessageQueue

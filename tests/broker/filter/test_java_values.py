@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ariane.broker.filter.java_values import NotConvertible, boolean_of, compare_doubles, double_of, integer_of, long_of
+from ariane.filter.java_values import NotConvertible, boolean_of, compare_doubles, double_of, integer_of, long_of
 
 
 def test_doubles_are_ordered_as_java_orders_them() -> None:

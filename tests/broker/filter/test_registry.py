@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ariane.broker.filter import Bloom, ConsumerFilters, MatchAll, RetryFilter, Subscription
+from ariane.filter import Bloom, ConsumerFilters, MatchAll, RetryFilter, Subscription
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("apache_registry.json").read_text(encoding="utf-8"))
 APACHE = Bloom(20, 64)

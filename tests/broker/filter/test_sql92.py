@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ariane.broker.filter import FilterSyntaxError, Sql92Filter
-from ariane.broker.filter.expression import LONGEST, parse
-from ariane.broker.filter.java_values import NotConvertible
-from ariane.broker.filter.nodes import DEEPEST, Node
+from ariane.filter import FilterSyntaxError, Sql92Filter
+from ariane.filter.expression import LONGEST, parse
+from ariane.filter.java_values import NotConvertible
+from ariane.filter.nodes import DEEPEST, Node
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("apache_verdicts.json").read_text(encoding="utf-8"))
 LETTERS = {True: "T", False: "F", None: "N"}

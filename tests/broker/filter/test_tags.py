@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ariane.broker.filter import TagFilter, is_tag_type, split_tags
+from ariane.filter import TagFilter, is_tag_type, split_tags
 from ariane.protocol.java import string_hash
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ariane.broker.config.bloom_size import bloom_bits
+from ariane.filter.bloom_size import bloom_bits
 from ariane.settings import Settings, Value
 
 MASTER_ID = 0

@@ -3,13 +3,13 @@
 import logging
 from dataclasses import replace
 
+from ariane.client.connect.instance import Instance
 from ariane.client.consumer.listener import ConsumeStatus, Delivery
 from ariane.client.consumer.offsets import OffsetStore
 from ariane.client.consumer.process_queue import ProcessQueue
 from ariane.client.consumer.running import Batch, Runner
 from ariane.client.consumer.send_back import SendBack
 from ariane.client.consumer.stats import Meter
-from ariane.client.instance import Instance
 from ariane.client.options import Model, PushOptions
 from ariane.message import ReceivedMessage
 

@@ -2,10 +2,10 @@
 
 import asyncio
 
+from ariane.client.connect.namespaces import unwrap
 from ariane.client.consumer.listener import ConsumeStatus, Delivery
 from ariane.client.consumer.process_queue import ProcessQueue
 from ariane.client.consumer.running import Batch, Runner
-from ariane.client.namespaces import unwrap
 from ariane.env import Clock
 from ariane.message import RETRY_TOPIC, ReceivedMessage, retry_topic
 from ariane.protocol.bodies import ConsumeMessageDirectlyResult

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 
+from ariane.client.connect.instance import Instance
 from ariane.client.consumer.concurrently import Concurrently
 from ariane.client.consumer.directly import consume_directly
 from ariane.client.consumer.offsets import OffsetStore
@@ -14,7 +15,6 @@ from ariane.client.consumer.rebalance import Rebalance
 from ariane.client.consumer.running import Runner
 from ariane.client.consumer.start_offset import start_offset
 from ariane.client.consumer.stats import ConsumerStats, Meter, QueueLag, suggest_threads
-from ariane.client.instance import Instance
 from ariane.client.options import PushOptions
 from ariane.errors import ArianeError
 from ariane.message import MessageQueue, ReceivedMessage

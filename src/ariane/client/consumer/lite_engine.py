@@ -5,14 +5,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ariane.client.connect.instance import Instance
 from ariane.client.consumer.offsets import OffsetStore
 from ariane.client.consumer.process_queue import ProcessQueue
 from ariane.client.consumer.pulling import Limits, Puller
 from ariane.client.consumer.rebalance import Rebalance
 from ariane.client.consumer.start_offset import start_offset
 from ariane.client.consumer.stats import ConsumerStats, Meter, QueueLag
-from ariane.client.hooks import ConsumeContext, ConsumeHook, call_hooks
-from ariane.client.instance import Instance
+from ariane.client.observe.hooks import ConsumeContext, ConsumeHook, call_hooks
 from ariane.client.options import Expression, LiteOptions, subscription
 from ariane.errors import ArianeError, ClientError, ResponseError
 from ariane.message import MessageQueue, ReceivedMessage

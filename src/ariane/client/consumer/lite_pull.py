@@ -5,17 +5,17 @@ import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Unpack
 
-from ariane.client.broker_calls import LITE_PULL, SUBSCRIPTION
-from ariane.client.checks import check_group
+from ariane.client.connect.broker_calls import LITE_PULL, SUBSCRIPTION
+from ariane.client.connect.instance import Instance
+from ariane.client.connect.namespaces import wrap
 from ariane.client.consumer.lite_engine import LiteEngine, QueueListener
 from ariane.client.consumer.offsets import LocalOffsets, OffsetStore, RemoteOffsets, default_folder
 from ariane.client.consumer.stats import ConsumerStats
-from ariane.client.hooks import ConsumeHook
-from ariane.client.instance import Instance
 from ariane.client.lifecycle import Lifecycle
-from ariane.client.namespaces import wrap
+from ariane.client.observe.hooks import ConsumeHook
+from ariane.client.observe.trace import Tracer
 from ariane.client.options import Expression, LiteKeywords, LiteOptions, Model, subscription
-from ariane.client.trace import Tracer
+from ariane.client.producer.checks import check_group
 from ariane.env import Env
 from ariane.errors import ClientError
 from ariane.message import MessageQueue, ReceivedMessage

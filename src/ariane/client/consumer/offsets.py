@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from ariane.client.broker_calls import BrokerCalls
+from ariane.client.connect.broker_calls import BrokerCalls
 from ariane.env import Files
 from ariane.errors import ArianeError, ProtocolError
 from ariane.message import MessageQueue

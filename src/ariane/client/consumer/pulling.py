@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ariane.client.connect.instance import Instance
+from ariane.client.connect.namespaces import unwrap
+from ariane.client.consumer.decoding import decode_messages
 from ariane.client.consumer.offsets import OffsetStore
 from ariane.client.consumer.process_queue import ProcessQueue
 from ariane.client.consumer.stats import Meter
-from ariane.client.decoding import decode_messages
-from ariane.client.instance import Instance
-from ariane.client.namespaces import unwrap
 from ariane.client.options import ConsumerOptions, Sql
 from ariane.client.results import PullResult, PullStatus
 from ariane.errors import ArianeError, BrokerRefused, RemotingError

@@ -4,7 +4,8 @@ import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Unpack
 
-from ariane.client.checks import check_group
+from ariane.client.connect.instance import Instance
+from ariane.client.connect.namespaces import wrap
 from ariane.client.consumer.concurrently import Concurrently
 from ariane.client.consumer.engine import Engine
 from ariane.client.consumer.handoff import Handoff
@@ -15,13 +16,12 @@ from ariane.client.consumer.running import make_runner
 from ariane.client.consumer.send_back import NO_LIMIT, SendBack
 from ariane.client.consumer.stats import ConsumerStats, Meter
 from ariane.client.consumer.watching import HookWatch
-from ariane.client.hooks import ConsumeHook
-from ariane.client.instance import Instance
 from ariane.client.lifecycle import Lifecycle
-from ariane.client.namespaces import wrap
+from ariane.client.observe.hooks import ConsumeHook
+from ariane.client.observe.telemetry import consume_with_telemetry
+from ariane.client.observe.trace import Tracer
 from ariane.client.options import Expression, Model, PushKeywords, PushOptions, subscription
-from ariane.client.telemetry import consume_with_telemetry
-from ariane.client.trace import Tracer
+from ariane.client.producer.checks import check_group
 from ariane.env import Env
 from ariane.errors import ClientError
 from ariane.message import MessageQueue, ReceivedMessage, retry_topic

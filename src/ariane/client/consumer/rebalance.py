@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection
 
-from ariane.client.instance import Instance
+from ariane.client.connect.instance import Instance
 from ariane.client.options import ConsumerOptions, Model
 from ariane.errors import AccessDenied, ArianeError, BrokerRefused
 from ariane.message import RETRY_PREFIX, MessageQueue

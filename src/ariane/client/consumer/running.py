@@ -19,7 +19,7 @@ from ariane.client.consumer.listener import (
     with_delivery,
 )
 from ariane.client.consumer.process_queue import ProcessQueue
-from ariane.client.hooks import ConsumeContext
+from ariane.client.observe.hooks import ConsumeContext
 from ariane.env import Clock
 from ariane.message import ReceivedMessage
 

@@ -2,11 +2,11 @@
 
 import logging
 
-from ariane.client.instance import Instance
-from ariane.client.namespaces import wrap
+from ariane.client.connect.instance import Instance
+from ariane.client.connect.namespaces import wrap
 from ariane.client.options import ClientOptions, ProducerOptions
-from ariane.client.outgoing import Packer
-from ariane.client.sending import Sender
+from ariane.client.producer.outgoing import Packer
+from ariane.client.producer.sending import Sender
 from ariane.errors import ArianeError
 from ariane.message import (
     DELAY,

@@ -1,6 +1,6 @@
 """Where to begin with a queue."""
 
-from ariane.client.broker_calls import BrokerCalls
+from ariane.client.connect.broker_calls import BrokerCalls
 from ariane.client.consumer.offsets import OffsetStore
 from ariane.client.options import ConsumeFrom, ConsumerOptions
 from ariane.message import RETRY_PREFIX, MessageQueue

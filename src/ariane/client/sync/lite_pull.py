@@ -6,7 +6,7 @@ from typing import Unpack
 from ariane.client.consumer.lite_engine import QueueListener
 from ariane.client.consumer.lite_pull import LitePullConsumer as AsyncLitePullConsumer
 from ariane.client.consumer.stats import ConsumerStats
-from ariane.client.hooks import ConsumeHook
+from ariane.client.observe.hooks import ConsumeHook
 from ariane.client.options import Expression, LiteKeywords, LiteOptions
 from ariane.client.portal import Portal
 from ariane.client.sync.lifecycle import Lifecycle

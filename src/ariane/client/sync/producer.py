@@ -1,15 +1,15 @@
-"""Producer for threads, derived from ariane.client.producer by scripts/derive_sync.py."""
+"""Producer for threads, derived from ariane.client.producer.producer by scripts/derive_sync.py."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Unpack
 
-from ariane.client.hooks import ForbidHook, SendHook
+from ariane.client.observe.hooks import ForbidHook, SendHook
 from ariane.client.options import ProducerKeywords, ProducerOptions
 from ariane.client.portal import Portal
-from ariane.client.producer import Callback
-from ariane.client.producer import Producer as AsyncProducer
-from ariane.client.queue_choice import Selector
+from ariane.client.producer.producer import Callback
+from ariane.client.producer.producer import Producer as AsyncProducer
+from ariane.client.producer.queue_choice import Selector
 from ariane.client.results import SendResult
 from ariane.client.sync.lifecycle import Lifecycle
 from ariane.env import Env

@@ -6,7 +6,7 @@ from typing import Unpack
 from ariane.client.consumer.listener import Listener
 from ariane.client.consumer.push import PushConsumer as AsyncPushConsumer
 from ariane.client.consumer.stats import ConsumerStats
-from ariane.client.hooks import ConsumeHook
+from ariane.client.observe.hooks import ConsumeHook
 from ariane.client.options import Expression, PushKeywords, PushOptions
 from ariane.client.portal import Portal
 from ariane.client.sync.lifecycle import Lifecycle

@@ -1,15 +1,15 @@
-"""TransactionProducer for threads, derived from ariane.client.transaction by scripts/derive_sync.py."""
+"""TransactionProducer for threads, derived from ariane.client.producer.transaction by scripts/derive_sync.py."""
 
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from ariane.client.hooks import ForbidHook, SendHook, TransactionHook
+from ariane.client.observe.hooks import ForbidHook, SendHook, TransactionHook
 from ariane.client.options import ProducerKeywords, ProducerOptions
 from ariane.client.portal import Portal
+from ariane.client.producer.transaction import TransactionListener
+from ariane.client.producer.transaction import TransactionProducer as AsyncTransactionProducer
 from ariane.client.results import SendResult, TransactionResult, TransactionState
 from ariane.client.sync.producer import Producer
-from ariane.client.transaction import TransactionListener
-from ariane.client.transaction import TransactionProducer as AsyncTransactionProducer
 from ariane.env import Env
 from ariane.message import Message
 from ariane.remoting import RpcHook

@@ -17,10 +17,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StringType
 
 from ariane.errors import ConfigError
+from ariane.spark.arrow.schema import default_schema
 from ariane.spark.pipelines.compaction import CHECKPOINT, batch_of, last_batch, recover
 from ariane.spark.pipelines.folders import NOTES, Folder
 from ariane.spark.pipelines.origin import Origin, Stores, Topics, stream
-from ariane.spark.schema import default_schema
 
 STAGING: Final = f"{NOTES}/staging"
 FILTERS: Final = f"{NOTES}/filters.json"

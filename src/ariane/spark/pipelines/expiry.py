@@ -9,14 +9,14 @@ from ariane.client.sync import Admin
 from ariane.errors import ArianeError, ConfigError
 from ariane.message import MessageQueue
 from ariane.spark.access import Access
+from ariane.spark.arrow.unit_table import UnitTable
 from ariane.spark.cluster import Bounds, Cluster
+from ariane.spark.commitlog.scan import hop
 from ariane.spark.offsets import from_json
 from ariane.spark.pipelines.origin import Topics
-from ariane.spark.pulling import QueueSlice, SlicePuller
-from ariane.spark.scan import hop
-from ariane.spark.topic_options import TopicOptions
-from ariane.spark.topic_plan import queues_of
-from ariane.spark.unit_table import UnitTable
+from ariane.spark.topic.options import TopicOptions
+from ariane.spark.topic.plan import queues_of
+from ariane.spark.topic.pull_range import QueueSlice, SlicePuller
 
 HOUR_MS = 3_600_000
 DEFAULT_HOURS = 72.0  # fileReservedTime of a broker that was not told otherwise

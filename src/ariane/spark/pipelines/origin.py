@@ -7,7 +7,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from ariane.errors import ConfigError
-from ariane.spark.commitlog_options import CommitlogOptions
+from ariane.spark.commitlog.options import CommitlogOptions
 from ariane.spark.registration import register
 
 _LEAVE_OUT: Final = ("topic", "topicpattern", "startingtimestamp", "endingtimestamp", "failondataloss")

@@ -24,11 +24,11 @@ from ariane.message import (
     UNIQUE_KEY,
     WAIT,
 )
-from ariane.spark.checks import TRY
 from ariane.spark.options import Given
 from ariane.spark.pipelines.archive import read_archive
 from ariane.spark.pipelines.folders import Folder
 from ariane.spark.pipelines.replay_state import Part, State, last_offsets, offset_in, queue
+from ariane.spark.sink.checks import TRY
 
 REPLAY_OF: Final = "REPLAY_OF"  # property of a replayed message: the id of the one it repeats
 _OWN: Final = (  # set anew by the sink or the broker, or of no meaning outside the first sending

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from ariane.spark.log_files import commitlog_folder, log_files
-from ariane.spark.log_reader import log_end
+from ariane.spark.commitlog.log_files import commitlog_folder, log_files
+from ariane.spark.commitlog.log_reader import log_end
 from ariane.spark.pipelines.archive import archived_offsets, filters_of
 from ariane.spark.pipelines.folders import Folder
 

@@ -1,6 +1,6 @@
 """The trace topic, parsed: how long from sending to consuming, how often again, how often well.
 
-The format is in `ariane.client.trace`: records end with U+0002, their fields are parted by U+0001.
+The format is in `ariane.client.observe.trace`: records end with U+0002, their fields are parted by U+0001.
 """
 
 from pyspark.sql import Column, DataFrame

@@ -1,0 +1,99 @@
+"""Upkeep of the store on demand, and a look into a consume queue."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ariane.broker.names import SYSTEM_TOPICS
+from ariane.errors import ResponseError
+from ariane.filter import FilterData
+from ariane.protocol.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.fastjson import dumps
+from ariane.protocol.headers import QueryConsumeQueueRequest
+from ariane.remoting import Connection, Handler
+
+if TYPE_CHECKING:
+    from ariane.broker.server import Broker
+
+MOST_ENTRIES = 10_000  # of one look into a queue
+
+
+class AdminStoreHandler:
+    """What an operator asks of the store."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def clean_queues(self, _: Connection, request: Command) -> Command:
+        self._broker.store.clean_expired_consumequeues()
+        return request.reply()
+
+    def delete_files(self, _: Connection, request: Command) -> Command:
+        self._broker.store.delete_expired_files()
+        return request.reply()
+
+    def clean_topics(self, _: Connection, request: Command) -> Command:
+        self._broker.store.clean_unused_topics(self._broker.topics.names() | SYSTEM_TOPICS)
+        return request.reply()
+
+    def look(self, _: Connection, request: Command) -> Command:
+        """QUERY_CONSUME_QUEUE: entries of a queue as they are stored."""
+        header = QueryConsumeQueueRequest.parse(request.fields)
+        if (header.topic, header.queue_id) not in self._queues():
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{header.queue_id}@{header.topic} is not exist!")
+        store = self._broker.store
+        body = QueryConsumeQueueResponseBody(
+            max_queue_index=store.max_offset(header.topic, header.queue_id),
+            min_queue_index=store.min_offset(header.topic, header.queue_id),
+        )
+        self._add_group(body, header)
+        count = min(max(header.count, 0), MOST_ENTRIES)
+        entries = store.queue_entries(header.topic, header.queue_id, header.index, count)
+        if not body.min_queue_index <= header.index < body.max_queue_index:
+            remark = f"Index {header.index} of {header.queue_id}@{header.topic} is not exist!"
+            return request.reply(remark=remark)
+        body.queue_data = [ConsumeQueueData(*entry) for entry in entries]
+        return request.reply(body=_without_nulls(body))
+
+    def _queues(self) -> set[tuple[str, int]]:
+        return set(self._broker.store.queues())
+
+    def _add_group(self, body: QueryConsumeQueueResponseBody, header: QueryConsumeQueueRequest) -> None:
+        if header.consumer_group is None:
+            return
+        group = self._broker.clients.consumer_group(header.consumer_group)
+        body.subscription_data = None if group is None else group.subscriptions.get(header.topic)
+        if body.subscription_data is None:
+            body.filter_data = f"{header.consumer_group}@{header.topic} is not online!"
+        else:
+            body.filter_data = _shown(self._broker.filters.get(header.topic, header.consumer_group))
+
+
+def _shown(data: FilterData | None) -> str:
+    """What is remembered of an SQL expression, as Java prints it for people."""
+    if data is None:
+        return "null"
+    members = {**msgspec.to_builtins(data), "dead": data.dead}
+    return json.dumps(dict(sorted(members.items())), indent="\t", separators=(",", ":"))
+
+
+def _without_nulls(body: QueryConsumeQueueResponseBody) -> bytes:
+    """Java leaves out what is null."""
+    members = msgspec.to_builtins(body)
+    members["queueData"] = [{k: v for k, v in row.items() if v is not None} for row in members["queueData"]]
+    return dumps({key: value for key, value in members.items() if value is not None})
+
+
+def handlers(broker: Broker) -> dict[int, Handler]:
+    handler = AdminStoreHandler(broker)
+    return {
+        RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: handler.clean_queues,
+        RequestCode.DELETE_EXPIRED_COMMITLOG: handler.delete_files,
+        RequestCode.CLEAN_UNUSED_TOPIC: handler.clean_topics,
+        RequestCode.QUERY_CONSUME_QUEUE: handler.look,
+    }

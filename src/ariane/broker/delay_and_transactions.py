@@ -1,0 +1,142 @@
+"""Delayed and transactional messages as a part of a broker: stored, kept over restarts, started and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from typing import TYPE_CHECKING
+
+from ariane.broker.delay.delivery import Delay
+from ariane.broker.periodic import Periodic
+from ariane.broker.transactions.check import TransactionCheck
+from ariane.broker.transactions.half_messages import HALF_QUEUE, Transactions, is_prepared, make_half
+from ariane.message import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
+from ariane.protocol.units import Unit
+from ariane.remoting import Connection
+
+if TYPE_CHECKING:
+    from ariane.broker.server import Broker
+
+log = logging.getLogger("ariane.broker")
+
+
+class MessageKinds:
+    """The kinds of messages that take another way than straight into their queue."""
+
+    def __init__(self, broker: Broker) -> None:
+        clock = broker.env.clock
+        self._broker = broker
+        self._turn = itertools.count()
+        self._recovery: asyncio.Task[None] | None = None
+        self.delay = Delay(broker.options.delay_levels_ms, broker.store, broker.append, clock)
+        self.transactions = Transactions(
+            broker.store, broker.append, host=lambda: broker.store_host, now_ms=clock.now_ms
+        )
+        self.check = TransactionCheck(
+            self.transactions.queue,
+            broker.store,
+            broker.append,
+            broker.offsets,
+            self.some_producer,
+            lambda: broker.options,
+            clock,
+            give_up_topic=lambda: self._ensure(CHECK_MAX_TIME_TOPIC),
+        )
+        self._snapshot = b""
+        self._file = broker.persistence.table("delayOffset.json", lambda: self._snapshot, self.delay.load)
+        self._periodics = [
+            Periodic(
+                clock,
+                broker.options.flush_delay_offset_interval_ms / 1000,
+                self.save,
+                name="save delay offsets",
+            ),
+            Periodic(
+                clock,
+                lambda: broker.options.transaction_check_interval_ms / 1000,
+                self._check_round,
+                name="check half messages",
+            ),
+        ]
+        broker.rewriters.append(self.rewrite)
+
+    # Storing.
+
+    def rewrite(self, unit: Unit) -> None:
+        """Send a half or a delayed message its own way; a half message is delayed when it is committed."""
+        if is_prepared(unit):
+            self._ensure(HALF_TOPIC)
+            make_half(unit)
+        else:
+            self.delay.rewrite(unit)
+
+    def _ensure(self, topic: str) -> None:
+        if topic not in self._broker.topics:
+            self._broker.topics.ensure(topic, HALF_QUEUE + 1)
+
+    # Asking producers.
+
+    def some_producer(self, group: str) -> Connection | None:
+        """A connected producer of a group; each time another, so that one that hangs does not hold up the group."""
+        members = [client.connection for client in self._broker.clients.producers(group) if client.connection.is_open]
+        return members[next(self._turn) % len(members)] if members else None
+
+    async def _check_round(self) -> None:
+        self._ensure(HALF_TOPIC)
+        await self.recovered()
+        await self.check.round()
+        self._broker.store.dispatch_now()
+
+    # Life.
+
+    def start(self) -> None:
+        self._file.load()
+        self.delay.correct()
+        if self._broker.options.broker_role == "SLAVE":
+            return  # a slave has what its master delivered and decided
+        self.check.load()
+        self._recovery = asyncio.get_running_loop().create_task(self.check.recover(), name="read decided transactions")
+        self.delay.start()
+        for periodic in self._periodics:
+            periodic.start()
+
+    async def stop(self) -> None:
+        """Stop and keep how far everything came."""
+        for periodic in self._periodics:
+            await periodic.stop()
+        await self.delay.stop()
+        if self._recovery is not None:
+            self._recovery.cancel()
+            await asyncio.gather(self._recovery, return_exceptions=True)
+            self.check.keep()
+            await self._broker.persistence.save_offsets()
+            await self.save()
+
+    async def recovered(self) -> None:
+        """Wait until it is known which half messages earlier runs decided."""
+        if self._recovery is not None and not self._recovery.done():
+            await asyncio.shield(self._recovery)
+
+    @property
+    def is_recovered(self) -> bool:
+        return self._recovery is not None and self._recovery.done()
+
+    async def save(self) -> None:
+        """Keep how far delayed messages came, once their copies are on the disk: else a power cut would lose them."""
+        snapshot, end = self.delay.encode(), self.delay.durable_end()
+        if not await self._flushed(end):
+            log.warning("delay offsets are not saved: the log is not flushed up to %d", end)
+            return
+        self._snapshot = snapshot
+        await self._file.save_aside()
+
+    async def _flushed(self, end: int) -> bool:
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def flushed(ok: bool) -> None:
+            if not done.done():
+                done.set_result(ok)
+
+        self._broker.store.when_flushed(end, flushed)
+        return await done

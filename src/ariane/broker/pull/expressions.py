@@ -1,0 +1,54 @@
+"""The SQL92 expressions of consumer groups, remembered over restarts in consumerFilter.json."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ariane.broker.periodic import Periodic
+from ariane.broker.tables.clients import ConsumerGroup
+from ariane.filter import Bloom, ConsumerFilters, Subscription
+from ariane.protocol import fastjson
+
+if TYPE_CHECKING:
+    from ariane.broker.server import Broker
+
+SAVE = 10.0
+
+
+def new_filters(broker: Broker) -> ConsumerFilters:
+    """An empty table, with the Bloom filter that the options ask for: its size is part of the file."""
+    options = broker.options
+    bloom = Bloom(options.max_error_rate_of_bloom_filter_percent, options.expect_consumer_num_use_filter)
+    return ConsumerFilters(bloom, options.filter_data_clean_time_span_ms)
+
+
+class Expressions:
+    """Keeps `broker.filters` in step with heartbeats and with its file."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._filters = broker.filters
+        self._clock = broker.env.clock
+        self._file = broker.persistence.table("consumerFilter.json", self._encode, self._decode)
+        self._saving = Periodic(self._clock, SAVE, self._file.save_aside, name="save filters")
+        broker.clients.on_heartbeat.append(self._heard)
+        broker.clients.on_gone.append(lambda group: self._filters.unregister_group(group, self._clock.now_ms()))
+
+    def start(self) -> None:
+        self._file.load()
+        self._saving.start()
+
+    async def stop(self) -> None:
+        await self._saving.stop()
+        await self._file.save_aside()
+
+    def _heard(self, group: ConsumerGroup) -> None:
+        wanted = [
+            Subscription(s.topic, s.sub_string, s.expression_type, s.sub_version) for s in group.subscriptions.values()
+        ]
+        self._filters.register_group(group.name, wanted, self._clock.now_ms())
+
+    def _encode(self) -> bytes:
+        return fastjson.dumps(self._filters.dump(self._clock.now_ms()))
+
+    def _decode(self, data: bytes) -> None:
+        self._filters.load(fastjson.loads(data), self._clock.now_ms())

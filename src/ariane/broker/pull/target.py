@@ -1,0 +1,99 @@
+"""Whether a group may pull from a topic, and what the pull path must know of both. Asked once, then kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ariane.broker.send.target import FAQ
+from ariane.broker.stats.counting import GetCell
+from ariane.broker.tables.offsets import offset_key
+from ariane.errors import ResponseError
+from ariane.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from ariane.protocol.bodies.topics import READ
+from ariane.protocol.codes import ResponseCode
+from ariane.protocol.fast.pulling import PullKind
+from ariane.store import ConsumeQueue
+from ariane.store.results import MessageFilter
+
+if TYPE_CHECKING:
+    from ariane.broker.server import Broker
+
+
+class PullLane:
+    """One queue that a group pulls: where its messages lie, and where is counted what it is given."""
+
+    __slots__ = ("cell", "queue")
+
+    def __init__(self, queue: ConsumeQueue | None, cell: GetCell) -> None:
+        self.queue = queue
+        self.cell = cell
+
+
+class PullTarget:
+    """A group, and a topic that it may pull from. `key` is that of its offsets.
+
+    `filter` is the one that pulls of the kind `filtered` bring along.
+    """
+
+    __slots__ = ("_broker", "_lanes", "filter", "filtered", "group", "key", "read_queues", "topic")
+
+    def __init__(self, group: SubscriptionGroupConfig, topic: TopicConfig, broker: Broker) -> None:
+        self.group = group
+        self.topic = topic
+        self.key = offset_key(topic.topic_name, group.group_name)
+        self.read_queues = topic.read_queue_nums
+        self.filter: MessageFilter | None = None
+        self.filtered: PullKind | None = None
+        self._broker = broker
+        self._lanes: dict[int, PullLane] = {}
+
+    def lane(self, queue_id: int) -> PullLane:
+        """The way to a queue, which must be one of the topic's."""
+        lane = self._lanes.get(queue_id)
+        if lane is None:
+            cell = self._broker.stats.get_cell(self.group.group_name, self.topic.topic_name, queue_id)
+            lane = self._lanes[queue_id] = PullLane(None, cell)
+        if lane.queue is None or lane.queue.dropped:
+            lane.queue = self._broker.store.table.get(self.topic.topic_name, queue_id)
+        return lane
+
+
+class PullTargets:
+    """The groups and topics that were found fit for each other, forgotten when one of them or the options change."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._known: dict[str, dict[str, PullTarget]] = {}
+        broker.topics.on_change.append(lambda _: self._known.clear())
+        broker.groups.on_change.append(lambda _: self._known.clear())
+        broker.on_options.append(lambda _: self._known.clear())
+
+    def get(self, kind: PullKind) -> PullTarget:
+        """The target of a pull; ResponseError when broker, group or topic do not allow it."""
+        topics = self._known.get(kind.consumer_group)
+        target = None if topics is None else topics.get(kind.topic)
+        return self._check(kind) if target is None else target
+
+    def _check(self, kind: PullKind) -> PullTarget:
+        broker, options = self._broker, self._broker.options
+        if not options.broker_permission & READ:
+            raise _forbidden(f"the broker[{options.broker_ip1}] pulling message is forbidden")
+        group = broker.groups.find(kind.consumer_group, auto_create=options.auto_create_subscription_group)
+        if group is None:
+            remark = f"subscription group [{kind.consumer_group}] does not exist, {FAQ}"
+            raise ResponseError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        if not group.consume_enable:
+            raise _forbidden(f"subscription group no permission, {kind.consumer_group}")
+        topic = broker.topics.get(kind.topic)
+        if topic is None:
+            remark = f"topic[{kind.topic}] not exist, apply first please! {FAQ}"
+            raise ResponseError(ResponseCode.TOPIC_NOT_EXIST, remark)
+        if not topic.perm & READ:
+            raise _forbidden(f"the topic[{kind.topic}] pulling message is forbidden")
+        target = PullTarget(group, topic, broker)
+        self._known.setdefault(kind.consumer_group, {})[kind.topic] = target
+        return target
+
+
+def _forbidden(remark: str) -> ResponseError:
+    return ResponseError(ResponseCode.NO_PERMISSION, remark)

@@ -1,0 +1,78 @@
+"""Messages that a consumer sends back: again after a while, or to the group's dead letters when it failed too often."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from ariane.broker.unit_copy import copy_of, properties_of, topic_of
+from ariane.message import (
+    DELAY,
+    ORIGIN_MESSAGE_ID,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    RETRY_TOPIC,
+    WAIT,
+    dead_letter_topic,
+    is_valid_name,
+    retry_topic,
+)
+from ariane.protocol.ids import offset_id
+from ariane.protocol.units import Unit
+
+FIRST_RETRY_LEVEL: Final = 3  # a first failure waits at level 3, each further one a level longer
+DEAD_LETTER_QUEUES: Final = 1
+HEADER_LIMIT_VERSION: Final = 121  # V3_4_9: from here on clients say themselves how often they try
+
+
+@dataclass(frozen=True, slots=True)
+class SentBack:
+    """How a message comes back: to which topic, after which delay level (0 for none)."""
+
+    topic: str
+    delay_level: int
+    dead: bool
+
+
+def decide(group: str, reconsume_times: int, delay_level: int, max_times: int) -> SentBack:
+    """Where a message goes that failed `reconsume_times` times before and now once more.
+
+    >>> decide("g", reconsume_times=0, delay_level=0, max_times=16)
+    SentBack(topic='%RETRY%g', delay_level=3, dead=False)
+    """
+    if reconsume_times >= max_times or delay_level < 0:
+        return SentBack(dead_letter_topic(group), 0, True)
+    return SentBack(retry_topic(group), delay_level or FIRST_RETRY_LEVEL + reconsume_times, False)
+
+
+def allowed_times(group_limit: int, client_version: int, header_limit: int | None) -> int:
+    """How often a message is tried: as the client says when it is new enough to say it, else as the group says."""
+    if header_limit is not None and client_version >= HEADER_LIMIT_VERSION:
+        return header_limit
+    return group_limit
+
+
+def sent_back(unit: Unit, where: SentBack, queue_id: int) -> Unit:
+    """The unit to store for a message that came back; its DELAY property makes `delay` take it when it has a level."""
+    properties = properties_of(unit)
+    properties.setdefault(RETRY_TOPIC, topic_of(unit))
+    properties[WAIT] = "false"
+    properties[DELAY] = str(where.delay_level)
+    if not properties.get(ORIGIN_MESSAGE_ID, "").strip():
+        properties[ORIGIN_MESSAGE_ID] = offset_id(unit.store_host, unit.physical_offset)
+    return copy_of(unit, where.topic, queue_id, properties, reconsume_times=unit.reconsume_times + 1)
+
+
+def original_topic(unit: Unit) -> str | None:
+    """The topic that a dead letter was first sent to, when it says so."""
+    topic = properties_of(unit).get(RETRY_TOPIC)
+    return topic if topic is not None and is_valid_name(topic) else None
+
+
+def resurrected(unit: Unit, topic: str, queue_id: int) -> Unit:
+    """A dead letter as a fresh message of its original topic: same body, keys, tags and unique key, no failures yet.
+
+    It goes to every group of the topic, as if its producer sent it again. ORIGIN_MESSAGE_ID still names the first.
+    """
+    properties = properties_of(unit)
+    for name in (RETRY_TOPIC, DELAY, REAL_TOPIC, REAL_QUEUE_ID, WAIT):
+        properties.pop(name, None)
+    return copy_of(unit, topic, queue_id, properties, reconsume_times=0)

@@ -1,0 +1,1 @@
+"""Sending: check a request, append the message, acknowledge it when it is stored as promised."""

@@ -1,0 +1,202 @@
+"""Who is connected: producers and consumers by group, as their heartbeats tell."""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ariane.broker.tables.consistency import Inconsistency, compare
+from ariane.env import Clock
+from ariane.protocol.bodies import ConsumerData, SubscriptionData
+from ariane.remoting import Connection
+
+log = logging.getLogger("ariane.broker")
+
+EXPIRY_MS = 120_000
+
+GroupChanged = Callable[["ConsumerGroup"], None]
+
+
+@dataclass(slots=True)
+class ClientInfo:
+    """One client on one connection."""
+
+    connection: Connection
+    client_id: str
+    language: str
+    version: int
+    last_update_ms: int = 0
+    subscriptions: list[SubscriptionData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The members of a consumer group, and what the group wants: the newest that any member said."""
+
+    name: str
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    members: dict[Connection, ClientInfo] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+
+    def client_ids(self) -> list[str]:
+        return [member.client_id for member in self.members.values()]
+
+    def find(self, client_id: str) -> ClientInfo | None:
+        return next((m for m in self.members.values() if m.client_id == client_id), None)
+
+    def join(self, client: ClientInfo, data: ConsumerData) -> bool:
+        """Take a member's heartbeat in; True when members or subscriptions changed."""
+        self.consume_type = data.consume_type
+        self.message_model = data.message_model
+        self.consume_from_where = data.consume_from_where
+        known = self.members.get(client.connection)
+        self.members[client.connection] = client
+        changed = self._subscribe(data.subscription_data_set)
+        return changed or known is None or known.client_id != client.client_id
+
+    def _subscribe(self, wanted: Iterable[SubscriptionData]) -> bool:
+        changed = False
+        topics = set()
+        for new in wanted:
+            topics.add(new.topic)
+            old = self.subscriptions.get(new.topic)
+            if old is None or new.sub_version > old.sub_version:
+                self.subscriptions[new.topic] = new
+                changed = changed or old is None or _expression(old) != _expression(new)
+        for topic in [t for t in self.subscriptions if t not in topics]:
+            del self.subscriptions[topic]
+            changed = True
+        return changed
+
+
+def _expression(subscription: SubscriptionData) -> tuple[str, str]:
+    return subscription.expression_type, subscription.sub_string
+
+
+class ClientTable:
+    """All connected clients. Changes of a group's members or subscriptions are told through `on_change`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._producers: dict[str, dict[Connection, ClientInfo]] = {}
+        self._consumers: dict[str, ConsumerGroup] = {}
+        self._inconsistent: dict[str, Inconsistency] = {}
+        self.inconsistencies_seen = 0
+        """How often a group was found to disagree with itself; each change counts once."""
+        self.on_change: list[GroupChanged] = []
+        self.on_heartbeat: list[GroupChanged] = []
+        self.on_gone: list[Callable[[str], None]] = []
+
+    # Producers.
+
+    def register_producer(self, group: str, client: ClientInfo) -> None:
+        client.last_update_ms = self._clock.now_ms()
+        self._producers.setdefault(group, {})[client.connection] = client
+
+    def unregister_producer(self, group: str, connection: Connection) -> None:
+        members = self._producers.get(group, {})
+        if members.pop(connection, None) is not None and not members:
+            del self._producers[group]
+
+    def producers(self, group: str) -> list[ClientInfo]:
+        """The connected producers of a group."""
+        return list(self._producers.get(group, {}).values())
+
+    def producer_groups(self) -> dict[str, list[ClientInfo]]:
+        return {group: list(members.values()) for group, members in self._producers.items()}
+
+    def find_producer(self, client_id: str) -> ClientInfo | None:
+        """A producer by its id, whatever its group; where a reply goes."""
+        for members in self._producers.values():
+            for member in members.values():
+                if member.client_id == client_id:
+                    return member
+        return None
+
+    # Consumers.
+
+    def register_consumer(self, client: ClientInfo, data: ConsumerData) -> bool:
+        """Take a consumer's heartbeat in; True when it changed its group."""
+        group = self._consumers.get(data.group_name)
+        if group is None:
+            group = ConsumerGroup(data.group_name, data.consume_type, data.message_model, data.consume_from_where)
+            self._consumers[data.group_name] = group
+        member = ClientInfo(client.connection, client.client_id, client.language, client.version)
+        member.last_update_ms = self._clock.now_ms()
+        member.subscriptions = data.subscription_data_set
+        changed = group.join(member, data)
+        self._check_consistency(group)
+        for listener in self.on_heartbeat:
+            listener(group)
+        if changed:
+            self._tell(group)
+        return changed
+
+    def unregister_consumer(self, group_name: str, connection: Connection) -> None:
+        group = self._consumers.get(group_name)
+        if group is not None and group.members.pop(connection, None) is not None:
+            self._member_left(group)
+
+    def consumer_group(self, group: str) -> ConsumerGroup | None:
+        return self._consumers.get(group)
+
+    def consumer_groups(self) -> list[ConsumerGroup]:
+        return list(self._consumers.values())
+
+    def groups_of(self, topic: str) -> set[str]:
+        """Groups of which a member is connected that subscribes to a topic."""
+        return {group.name for group in self._consumers.values() if topic in group.subscriptions}
+
+    def inconsistencies(self) -> list[Inconsistency]:
+        """Groups whose members want different things, with who differs and how."""
+        return list(self._inconsistent.values())
+
+    # Leaving.
+
+    def connection_closed(self, connection: Connection) -> None:
+        for group_name in [name for name, members in self._producers.items() if connection in members]:
+            self.unregister_producer(group_name, connection)
+        for group in [g for g in self._consumers.values() if connection in g.members]:
+            self.unregister_consumer(group.name, connection)
+
+    def expire(self) -> None:
+        """Close the connections of clients that sent no heartbeat for two minutes."""
+        oldest = self._clock.now_ms() - EXPIRY_MS
+        for connection in {c.connection for c in self._all() if c.last_update_ms < oldest}:
+            log.warning("client on %s sent no heartbeat for %d s", connection.peer, EXPIRY_MS // 1000)
+            connection.close("no heartbeat")
+            self.connection_closed(connection)
+
+    def _all(self) -> Iterable[ClientInfo]:
+        for members in self._producers.values():
+            yield from members.values()
+        for group in self._consumers.values():
+            yield from group.members.values()
+
+    def _member_left(self, group: ConsumerGroup) -> None:
+        if not group.members:
+            del self._consumers[group.name]
+            self._inconsistent.pop(group.name, None)
+            for gone in self.on_gone:
+                gone(group.name)
+        else:
+            self._check_consistency(group)
+        self._tell(group)
+
+    def _tell(self, group: ConsumerGroup) -> None:
+        for listener in self.on_change:
+            listener(group)
+
+    def _check_consistency(self, group: ConsumerGroup) -> None:
+        wishes = {member.client_id: member.subscriptions for member in group.members.values()}
+        found = compare(group.name, wishes)
+        if found == self._inconsistent.get(group.name):
+            return
+        if found is None:
+            del self._inconsistent[group.name]
+            log.info("group %s: its members agree on what they subscribe to again", group.name)
+        else:
+            self._inconsistent[group.name] = found
+            self.inconsistencies_seen += 1
+            log.warning("%s", found)

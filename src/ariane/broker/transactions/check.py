@@ -1,0 +1,283 @@
+"""The check of half messages nobody decided: their producers are asked, until one answers or that was often enough."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from ariane.broker.delay.delivery import STORED
+from ariane.broker.transactions.half_messages import CHECK_GROUP, HALF_QUEUE, RECENT, HalfLog, HalfQueue, identity
+from ariane.broker.unit_copy import copy_of, packed, properties_of
+from ariane.env import Clock
+from ariane.errors import RemotingError
+from ariane.message import (
+    CHECK_IMMUNITY_SECONDS,
+    CHECK_MAX_TIME_TOPIC,
+    HALF_OP_TOPIC,
+    HALF_TOPIC,
+    PRODUCER_GROUP,
+    REAL_QUEUE_ID,
+    REAL_TOPIC,
+    TRANSACTION_CHECK_TIMES,
+    TRANSACTION_PREPARED_QUEUE_OFFSET,
+    UNIQUE_KEY,
+    is_valid_name,
+)
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.command import Command
+from ariane.protocol.headers import CheckTransactionStateRequest
+from ariane.protocol.ids import offset_id
+from ariane.protocol.units import Unit, encode_unit
+from ariane.store.results import PutResult
+
+log = logging.getLogger("ariane.broker.transactions")
+
+BATCH: Final = 200  # half messages looked at before other work gets its turn
+LONGEST: Final = 60.0  # seconds of one round
+
+
+class Offsets(Protocol):
+    """The committed offsets of groups."""
+
+    def get(self, group: str, topic: str, queue_id: int) -> int: ...
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None: ...
+
+
+class Producer(Protocol):
+    """A connection to a producer."""
+
+    def oneway(self, command: Command) -> None: ...
+
+
+class CheckRules(Protocol):
+    """The options that a round asks for anew, since they may change at run time."""
+
+    @property
+    def transaction_time_out_ms(self) -> int: ...
+
+    @property
+    def transaction_check_max(self) -> int: ...
+
+    @property
+    def file_reserved_time_hours(self) -> int: ...
+
+
+def immunity_ms(properties: dict[str, str], timeout_ms: int) -> int:
+    """How old a half message must be before its producer is asked; a message may say so itself."""
+    said = properties.get(CHECK_IMMUNITY_SECONDS, "")
+    return int(said) * 1000 if said.isdecimal() else timeout_ms
+
+
+def check_times(properties: dict[str, str]) -> int:
+    """How often producers were asked about a half message."""
+    said = properties.get(TRANSACTION_CHECK_TIMES, "0")
+    return int(said) if said.isdecimal() else 0
+
+
+def is_hopeless(properties: dict[str, str]) -> bool:
+    """Whether nobody could ever decide this half message: it does not say whose it is, or what would come of it."""
+    return (
+        not properties.get(PRODUCER_GROUP)
+        or not is_valid_name(properties.get(REAL_TOPIC, ""))
+        or not properties.get(REAL_QUEUE_ID, "").isdecimal()
+    )
+
+
+def question(half: Unit, copy: Unit) -> Command:
+    """What a producer is asked: the message as it would be committed, and where its newest copy lies."""
+    properties = properties_of(copy)
+    unique_key = properties.get(UNIQUE_KEY)
+    header = CheckTransactionStateRequest(
+        tran_state_table_offset=copy.queue_offset,
+        commit_log_offset=copy.physical_offset,
+        msg_id=unique_key,
+        transaction_id=unique_key,
+        offset_msg_id=offset_id(copy.store_host, copy.physical_offset),
+    )
+    shown = copy_of(
+        copy,
+        properties[REAL_TOPIC],
+        int(properties[REAL_QUEUE_ID]),
+        properties,
+        queue_offset=copy.queue_offset,
+        physical_offset=copy.physical_offset,
+        store_time=half.store_time,
+    )
+    return Command(RequestCode.CHECK_TRANSACTION_STATE, header.fields(), encode_unit(shown))
+
+
+class TransactionCheck:
+    """One round looks at the undecided half messages, oldest first, up to those too young to be asked about.
+
+    A half message that is asked about is stored again behind the others, as Apache's broker does it, so that an
+    undecided one never holds up the rest.
+    """
+
+    def __init__(
+        self,
+        queue: HalfQueue,
+        store: HalfLog,
+        put: Callable[[Unit], PutResult],
+        offsets: Offsets,
+        producer: Callable[[str], Producer | None],
+        rules: Callable[[], CheckRules],
+        clock: Clock,
+        give_up_topic: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._queue = queue
+        self._store = store
+        self._put = put
+        self._offsets = offsets
+        self._producer = producer
+        self._rules = rules
+        self._clock = clock
+        self._give_up_topic = give_up_topic
+        self.asked = 0
+        self.given_up = 0
+
+    # What earlier runs left.
+
+    def load(self) -> None:
+        """Take the committed fronts over."""
+        self._queue.half = self._front(HALF_TOPIC)
+        self._queue.op = self._front(HALF_OP_TOPIC)
+
+    async def recover(self) -> None:
+        """Read the op queue behind its front, and the copies among the undecided half messages."""
+        first = max(self._store.min_offset(HALF_OP_TOPIC, HALF_QUEUE), self._queue.op - RECENT // 5, 0)
+        await self._read(HALF_OP_TOPIC, first, self._take_op)
+        await self._read(HALF_TOPIC, self._queue.half, self._take_half)
+
+    def _front(self, topic: str) -> int:
+        low = max(0, self._store.min_offset(topic, HALF_QUEUE))
+        high = max(low, self._store.max_offset(topic, HALF_QUEUE))
+        return min(max(self._offsets.get(CHECK_GROUP, topic, HALF_QUEUE), low), high)
+
+    async def _read(self, topic: str, offset: int, take: Callable[[int, Unit], None]) -> None:
+        while True:
+            entries = self._store.queue_entries(topic, HALF_QUEUE, offset, BATCH)
+            if not entries:
+                return
+            for physical, _, _ in entries:
+                unit = self._store.unit_at(physical)
+                if unit is not None:
+                    take(offset, unit)
+                offset += 1
+            await asyncio.sleep(0)
+
+    def _take_op(self, offset: int, unit: Unit) -> None:
+        if not unit.body.isdigit():
+            log.error("op message %d does not say which half message it is about", offset)
+            return
+        half_offset = int(unit.body)
+        half = self._half_at(half_offset)
+        self._queue.decided(identity(half) if half is not None else f"@{half_offset}", half_offset, offset)
+
+    def _take_half(self, offset: int, unit: Unit) -> None:
+        if not self._queue.is_decided(identity(unit)):
+            self._queue.copied(identity(unit), offset)
+
+    def _half_at(self, offset: int) -> Unit | None:
+        entries = self._store.queue_entries(HALF_TOPIC, HALF_QUEUE, offset, 1)
+        return self._store.unit_at(entries[0][0]) if entries else None
+
+    # A round.
+
+    async def round(self) -> None:
+        """Look at every undecided half message that is old enough, then keep how far that went."""
+        start_ms, start = self._clock.now_ms(), self._clock.monotonic()
+        low = self._store.min_offset(HALF_TOPIC, HALF_QUEUE)
+        if self._queue.half < low:
+            self._queue.jump(low)
+        looked = 0
+        while self._clock.monotonic() - start <= LONGEST and self._look(start_ms):
+            looked += 1
+            if looked % BATCH == 0:
+                await asyncio.sleep(0)
+        self.keep()
+
+    def keep(self) -> None:
+        """Commit both fronts, as Apache's broker does, so that either broker goes on where the other stopped."""
+        self._offsets.reset(CHECK_GROUP, HALF_TOPIC, HALF_QUEUE, self._queue.half)
+        self._offsets.reset(CHECK_GROUP, HALF_OP_TOPIC, HALF_QUEUE, self._queue.op)
+
+    def _look(self, start_ms: int) -> bool:
+        """Deal with the oldest undecided half message; False when it, and so all behind it, must wait."""
+        self._queue.advance()
+        offset = self._queue.half
+        if offset >= self._store.max_offset(HALF_TOPIC, HALF_QUEUE):
+            return False
+        half = self._half_at(offset)
+        key = identity(half) if half is not None else f"@{offset}"
+        try:
+            done = self._queue.is_decided(key) or self._deal_with(offset, half, start_ms)
+        except Exception:
+            log.exception("half message %d cannot be checked; going on with the next", offset)
+            done = True
+        if done:
+            self._queue.passed(key)
+        return done
+
+    def _deal_with(self, offset: int, half: Unit | None, start_ms: int) -> bool:
+        if half is None:
+            log.error("half message %d is not in the log", offset)
+            return True
+        properties = properties_of(half)
+        age = self._clock.now_ms() - half.born_time
+        if self._is_over(properties, age):
+            return self._give_up(offset, half, properties)
+        if half.store_time >= start_ms:
+            return False
+        if 0 <= age < immunity_ms(properties, self._rules().transaction_time_out_ms):
+            return CHECK_IMMUNITY_SECONDS in properties and self._put_off(half, properties)
+        return self._ask(half, properties)
+
+    def _is_over(self, properties: dict[str, str], age_ms: int) -> bool:
+        rules = self._rules()
+        too_often = check_times(properties) >= rules.transaction_check_max
+        return too_often or is_hopeless(properties) or age_ms > rules.file_reserved_time_hours * 3_600_000
+
+    def _give_up(self, offset: int, half: Unit, properties: dict[str, str]) -> bool:
+        """Move a half message aside, where an operator finds it."""
+        self._give_up_topic()
+        result = self._put(copy_of(half, CHECK_MAX_TIME_TOPIC, 0, properties))
+        if result.status not in STORED:
+            log.error("half message %d cannot be moved to %s: %s", offset, CHECK_MAX_TIME_TOPIC, result.status.name)
+            return False
+        self.given_up += 1
+        log.error("half message %d (%s) is given up undecided", offset, properties.get(UNIQUE_KEY))
+        return True
+
+    def _put_off(self, half: Unit, properties: dict[str, str]) -> bool:
+        """Store an immune message again behind the others. That is no check, so it does not count as one."""
+        properties.setdefault(TRANSACTION_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
+        return self._again(half, properties) is not None
+
+    def _ask(self, half: Unit, properties: dict[str, str]) -> bool:
+        properties[TRANSACTION_CHECK_TIMES] = str(check_times(properties) + 1)
+        copy = self._again(half, properties)
+        if copy is None:
+            return False
+        producer = self._producer(properties[PRODUCER_GROUP])
+        if producer is None:
+            log.warning("no producer of group %s to ask about a half message", properties[PRODUCER_GROUP])
+            return True
+        try:
+            producer.oneway(question(half, copy))
+            self.asked += 1
+        except RemotingError as error:
+            log.warning("a producer of group %s could not be asked: %s", properties[PRODUCER_GROUP], error)
+        return True
+
+    def _again(self, half: Unit, properties: dict[str, str]) -> Unit | None:
+        """Store a half message again; the copy as stored, or None when the store refuses."""
+        copy = copy_of(half, HALF_TOPIC, HALF_QUEUE, properties)
+        result = self._put(copy)
+        if result.status not in STORED:
+            log.warning("half message %d cannot be stored again: %s", half.queue_offset, result.status.name)
+            return None
+        copy.properties = packed(properties)
+        copy.queue_offset, copy.physical_offset = result.queue_offset, result.physical_offset
+        self._queue.copied(identity(copy), result.queue_offset)
+        return copy

@@ -1,0 +1,1 @@
+"""Connections to a cluster: name servers, routes, requests to brokers and requests from them, signing."""

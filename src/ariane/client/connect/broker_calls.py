@@ -1,0 +1,168 @@
+"""What clients ask of brokers about queues: offsets, pulls, locks, members of a group."""
+
+from ariane.client.connect.routes import MASTER, Routes
+from ariane.client.connect.wire import SUCCESS, Wire
+from ariane.client.options import Expression, Sql
+from ariane.client.results import PullResult, PullStatus
+from ariane.errors import RouteMissing
+from ariane.message import MessageQueue
+from ariane.protocol.bodies import ConsumerIdList, LockBatchRequestBody, LockBatchResponseBody, QueueKey
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.headers import (
+    GetConsumerListByGroupRequest,
+    GetEarliestMsgStoretimeRequest,
+    GetEarliestMsgStoretimeResponse,
+    GetMaxOffsetRequest,
+    GetMinOffsetRequest,
+    Header,
+    OffsetResponse,
+    PullMessageRequest,
+    PullMessageResponse,
+    QueryConsumerOffsetRequest,
+    SearchOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
+
+COMMIT_OFFSET = 0x1  # bits of a pull's sys flag
+SUSPEND = 0x2
+SUBSCRIPTION = 0x4
+LITE_PULL = 0x10
+
+_STATUS = {
+    SUCCESS: PullStatus.FOUND,
+    ResponseCode.PULL_NOT_FOUND: PullStatus.NO_NEW,
+    ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCH,
+    ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
+}
+_PULL_CODES = tuple(int(code) for code in _STATUS)
+
+
+class BrokerCalls:
+    """Questions about queues, sent to the broker that has the queue."""
+
+    def __init__(self, wire: Wire, routes: Routes) -> None:
+        self.wire = wire
+        self.routes = routes
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues of a topic that can be read, sorted."""
+        return sorted((await self.routes.refresh(topic)).read_queues)
+
+    async def master(self, queue: MessageQueue) -> str:
+        """The address of a queue's broker; the route is asked for again when it is not known."""
+        address = self.routes.master(queue.broker_name)
+        if address is None:
+            await self.routes.refresh(queue.topic)
+            address = self.routes.master(queue.broker_name)
+        if address is None:
+            raise RouteMissing(f"broker {queue.broker_name} of topic {queue.topic} has no master now (is it up?)")
+        return address
+
+    async def reader(self, queue: MessageQueue, broker_id: int = MASTER) -> tuple[str, bool]:
+        """An address to read a queue from, and whether it is a slave's."""
+        found = self.routes.reader(queue.broker_name, broker_id)
+        if found is None:
+            await self.routes.refresh(queue.topic)
+            found = self.routes.reader(queue.broker_name, broker_id)
+        if found is None:
+            raise RouteMissing(f"broker {queue.broker_name} of topic {queue.topic} is not registered now (is it up?)")
+        return found
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The first offset that the broker still has."""
+        return await self._offset(queue, RequestCode.GET_MIN_OFFSET, GetMinOffsetRequest(queue.topic, queue.queue_id))
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the next message will get."""
+        return await self._offset(queue, RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequest(queue.topic, queue.queue_id))
+
+    async def search_offset(self, queue: MessageQueue, timestamp: int) -> int:
+        """The offset of the first message stored at or after a time in milliseconds."""
+        header = SearchOffsetRequest(queue.topic, queue.queue_id, timestamp)
+        return await self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def earliest_store_time(self, queue: MessageQueue) -> int:
+        """When the oldest message was stored, in milliseconds."""
+        header = GetEarliestMsgStoretimeRequest(queue.topic, queue.queue_id)
+        response = await self.wire.ask(await self.master(queue), RequestCode.GET_EARLIEST_MSG_STORETIME, header)
+        return GetEarliestMsgStoretimeResponse.parse(response.fields).timestamp
+
+    async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
+        response = await self.wire.ask(await self.master(queue), code, header)
+        return OffsetResponse.parse(response.fields).offset
+
+    async def committed(self, group: str, queue: MessageQueue) -> int | None:
+        """A group's offset at the broker; None when it has none."""
+        address, _ = await self.reader(queue)
+        header = QueryConsumerOffsetRequest(group, queue.topic, queue.queue_id)
+        codes = (SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+        response = await self.wire.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, header, timeout=5.0, expect=codes)
+        return OffsetResponse.parse(response.fields).offset if response.code == SUCCESS else None
+
+    async def commit(self, group: str, queue: MessageQueue, offset: int, *, wait: bool = True) -> None:
+        """Set a group's offset at the broker."""
+        address, _ = await self.reader(queue)
+        header = UpdateConsumerOffsetRequest(group, queue.topic, queue.queue_id, offset)
+        if wait:
+            await self.wire.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=5.0)
+        else:
+            await self.wire.tell(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    async def pull(
+        self,
+        group: str,
+        queue: MessageQueue,
+        offset: int,
+        max_count: int,
+        expression: Expression = "*",
+        *,
+        sys_flag: int = SUBSCRIPTION,
+        commit_offset: int = 0,
+        suspend: float = 0.0,
+        version: int = 0,
+        broker_id: int = MASTER,
+        timeout: float = 10.0,
+    ) -> PullResult:
+        """One pull. With `suspend` the broker holds it that long when it finds nothing."""
+        address, is_slave = await self.reader(queue, broker_id)
+        text, kind = (expression.expression, "SQL92") if isinstance(expression, Sql) else (expression, "TAG")
+        if suspend > 0:
+            sys_flag |= SUSPEND
+        if is_slave:
+            sys_flag &= ~COMMIT_OFFSET
+        header = PullMessageRequest(
+            group, queue.topic, queue.queue_id, offset, max_count, sys_flag, commit_offset,
+            int(suspend * 1000), version, text if sys_flag & SUBSCRIPTION else None, kind,
+        )  # fmt: skip
+        response = await self.wire.ask(
+            address, RequestCode.PULL_MESSAGE, header, timeout=timeout + suspend, expect=_PULL_CODES
+        )
+        found = PullMessageResponse.parse(response.fields)
+        return PullResult(
+            _STATUS[ResponseCode(response.code)],
+            found.next_begin_offset,
+            found.min_offset,
+            found.max_offset,
+            response.body,
+            found.suggest_which_broker_id,
+        )
+
+    async def members(self, group: str, address: str) -> list[str]:
+        """The client ids of a group, as one broker knows them."""
+        header = GetConsumerListByGroupRequest(group)
+        response = await self.wire.ask(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
+        return ConsumerIdList.decode(response.body).consumer_id_list if response.body else []
+
+    async def lock(self, address: str, group: str, client_id: str, queues: list[MessageQueue]) -> set[MessageQueue]:
+        """Take queues of one broker for this client alone; gives those that were to be had."""
+        body = LockBatchRequestBody(group, client_id, [QueueKey.of(queue) for queue in queues])
+        response = await self.wire.ask(address, RequestCode.LOCK_BATCH_MQ, body=body.encode(), timeout=1.0)
+        return {key.queue() for key in LockBatchResponseBody.decode(response.body).lock_ok_mq_set}
+
+    async def unlock(self, address: str, group: str, client_id: str, queues: list[MessageQueue], *, wait: bool) -> None:
+        """Give queues back."""
+        body = LockBatchRequestBody(group, client_id, [QueueKey.of(queue) for queue in queues]).encode()
+        if wait:
+            await self.wire.ask(address, RequestCode.UNLOCK_BATCH_MQ, body=body, timeout=1.0)
+        else:
+            await self.wire.tell(address, RequestCode.UNLOCK_BATCH_MQ, body=body)

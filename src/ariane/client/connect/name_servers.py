@@ -1,0 +1,84 @@
+"""Which name server to ask: a random one at first, the next one when it fails."""
+
+import asyncio
+import logging
+import urllib.request
+from random import Random
+
+from ariane.client.connect.wire import Wire
+from ariane.errors import NameServersUnreachable, RemotingError
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.headers import Header
+
+log = logging.getLogger("ariane.client")
+
+DISCOVERY_INTERVAL = 120.0  # seconds between two readings of an address list served over HTTP
+
+
+class NameServers:
+    """The list of name servers, and the one in use."""
+
+    def __init__(self, addresses: tuple[str, ...], wire: Wire, random: Random) -> None:
+        self._source = next((address for address in addresses if address.startswith(("http://", "https://"))), None)
+        self.addresses = () if self._source else addresses
+        self._wire = wire
+        self._random = random
+        self._index = random.randrange(1 << 16)
+
+    @property
+    def current(self) -> str:
+        """The name server in use."""
+        return self.addresses[self._index % len(self.addresses)]
+
+    @property
+    def is_discovered(self) -> bool:
+        """Whether the list comes over HTTP and must be read again now and then."""
+        return self._source is not None
+
+    async def discover(self) -> None:
+        """Read the list of addresses, as RocketMQ's clients do from a domain name; keeps the old one on failure."""
+        if self._source is None:
+            return
+        try:
+            text = await asyncio.to_thread(_fetch, self._source, self._wire.timeout)
+        except OSError as error:
+            log.warning("cannot read name servers from %s: %s", self._source, error)
+            return
+        found = tuple(sorted({part.strip() for part in text.split(";") if part.strip()}))
+        if found and found != self.addresses:
+            log.info("name servers from %s: %s", self._source, found)
+            self.addresses = found
+
+    async def ask(
+        self,
+        code: RequestCode,
+        header: Header | None = None,
+        *,
+        timeout: float | None = None,
+        expect: tuple[int, ...] = (ResponseCode.SUCCESS,),
+    ) -> Command:
+        """Ask one name server; on failure the others in turn."""
+        if not self.addresses:
+            await self.discover()
+        failures: list[str] = []
+        for _ in range(len(self.addresses)):
+            try:
+                return await self._wire.ask(self.current, code, header, timeout=timeout, expect=expect)
+            except RemotingError as error:
+                failures.append(str(error))
+                self._index += 1
+        raise NameServersUnreachable(self._why(failures))
+
+    def _why(self, failures: list[str]) -> str:
+        if self._source is not None and not failures:
+            return f"no name server is known: {self._source} gave no addresses"
+        if not failures:
+            return "no name server is known: give name_servers=... or set NAMESRV_ADDR"
+        where = "check name_servers=... or NAMESRV_ADDR, and that a name server runs there; its usual port is 9876"
+        return f"no name server answered: {'; '.join(failures)} ({where})"
+
+
+def _fetch(source: str, timeout: float) -> str:
+    with urllib.request.urlopen(source, timeout=timeout) as answer:
+        return str(answer.read(1 << 16).decode())

@@ -1,0 +1,169 @@
+"""What brokers ask of clients."""
+
+import logging
+import sys
+import traceback
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from ariane.client.compression import decompress
+from ariane.client.consumer.decoding import decode_message
+from ariane.errors import ResponseError
+from ariane.message import PRODUCER_GROUP, REPLY_ARRIVE_TIME, UNIQUE_KEY, MessageQueue, ReceivedMessage
+from ariane.protocol.bodies import (
+    ConsumeMessageDirectlyResult,
+    ConsumerData,
+    ConsumerRunningInfo,
+    GetConsumerStatusBody,
+    ResetOffsetBody,
+)
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.headers import (
+    CheckTransactionStateRequest,
+    ConsumeMessageDirectlyRequest,
+    GetConsumerRunningInfoRequest,
+    GetConsumerStatusRequest,
+    NotifyConsumerIdsChangedRequest,
+    ReplyMessageRequest,
+    ResetOffsetRequest,
+)
+from ariane.protocol.properties import decode_properties
+from ariane.protocol.units import COMPRESSED, decode_unit
+from ariane.remoting import Connection, Handler
+
+if TYPE_CHECKING:
+    from ariane.client.connect.instance import Instance
+
+log = logging.getLogger("ariane.client")
+
+
+class ConsumerMember(Protocol):
+    """A consumer as brokers see it."""
+
+    def describe(self) -> ConsumerData: ...
+
+    def rebalance_soon(self) -> None: ...
+
+    async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None: ...
+
+    def offsets(self, topic: str) -> dict[MessageQueue, int]: ...
+
+    def running_info(self) -> ConsumerRunningInfo: ...
+
+    async def consume_directly(self, message: ReceivedMessage) -> ConsumeMessageDirectlyResult: ...
+
+
+@runtime_checkable
+class TransactionMember(Protocol):
+    """A producer that can say what became of a transaction."""
+
+    async def answer_check(
+        self, address: str, message: ReceivedMessage, header: CheckTransactionStateRequest
+    ) -> None: ...
+
+
+class ServerRequests:
+    """Handlers for what comes from brokers."""
+
+    def __init__(self, instance: "Instance") -> None:
+        self._instance = instance
+
+    def table(self) -> dict[int, Handler]:
+        """The handlers by request code."""
+        return {
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self.members_changed,
+            RequestCode.CHECK_TRANSACTION_STATE: self.check_transaction,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self.reset_offset,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self.consumer_status,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self.running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
+            RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.reply,
+        }
+
+    def members_changed(self, _: Connection, request: Command) -> None:
+        """A group has new members or lost some."""
+        consumer = self._instance.consumers.get(NotifyConsumerIdsChangedRequest.parse(request.fields).consumer_group)
+        if consumer is not None:
+            consumer.rebalance_soon()
+
+    def check_transaction(self, connection: Connection, request: Command) -> None:
+        """What became of a half message? Any producer of its group may answer."""
+        header = CheckTransactionStateRequest.parse(request.fields)
+        message = decode_message(decode_unit(request.body), "")
+        producer = self._instance.producers.get(message.properties.get(PRODUCER_GROUP, ""))
+        if isinstance(producer, TransactionMember):
+            self._instance.spawn(producer.answer_check(connection.address, message, header))
+        else:
+            log.info("no producer here can answer for transaction %s", header.transaction_id)
+
+    def reset_offset(self, _: Connection, request: Command) -> None:
+        """An administrator moves a group."""
+        header = ResetOffsetRequest.parse(request.fields)
+        consumer = self._instance.consumers.get(header.group)
+        if consumer is not None and request.body:
+            offsets = ResetOffsetBody.decode(request.body).offset_table
+            self._instance.spawn(consumer.reset_offsets(header.topic, offsets))
+
+    def consumer_status(self, _: Connection, request: Command) -> Command:
+        """The offsets of a consumer as it knows them."""
+        header = GetConsumerStatusRequest.parse(request.fields)
+        consumer = self._instance.consumers.get(header.group)
+        offsets = {} if consumer is None else consumer.offsets(header.topic)
+        return request.reply(body=GetConsumerStatusBody(offsets).encode())
+
+    def running_info(self, _: Connection, request: Command) -> Command:
+        """All about a consumer, for `mqadmin consumerStatus`."""
+        header = GetConsumerRunningInfoRequest.parse(request.fields)
+        info = self._consumer(header.consumer_group).running_info()
+        if header.jstack_enable:
+            info.jstack = _stacks()
+        return request.reply(body=info.encode())
+
+    async def consume_directly(self, _: Connection, request: Command) -> Command:
+        """An administrator hands a message to the listener."""
+        header = ConsumeMessageDirectlyRequest.parse(request.fields)
+        message = decode_message(decode_unit(request.body), header.broker_name or "")
+        result = await self._consumer(header.consumer_group).consume_directly(message)
+        return request.reply(body=result.encode())
+
+    def reply(self, connection: Connection, request: Command) -> Command:
+        """A consumer replied to a request of ours."""
+        message = self._reply_message(ReplyMessageRequest.parse(request.fields), request.body, connection)
+        if not self._instance.replies.take(message):
+            log.warning("a reply from %s came for a request that nobody waits for", message.born_host)
+        return request.reply()
+
+    def _reply_message(self, header: ReplyMessageRequest, body: bytes, connection: Connection) -> ReceivedMessage:
+        properties = decode_properties(header.properties or "")
+        properties[REPLY_ARRIVE_TIME] = str(self._instance.env.clock.now_ms())
+        return ReceivedMessage(
+            topic=header.topic,
+            body=decompress(body, header.sys_flag) if header.sys_flag & COMPRESSED else body,
+            properties=properties,
+            queue=MessageQueue(header.topic, "", header.queue_id),
+            queue_offset=-1,
+            physical_offset=-1,
+            message_id=properties.get(UNIQUE_KEY, ""),
+            offset_id="",
+            born_time=header.born_timestamp,
+            born_host=header.born_host.lstrip("/"),
+            store_time=header.store_timestamp,
+            store_host=header.store_host.lstrip("/"),
+            reconsume_times=header.reconsume_times or 0,
+            sys_flag=header.sys_flag,
+            flag=header.flag,
+        )
+
+    def _consumer(self, group: str) -> ConsumerMember:
+        consumer = self._instance.consumers.get(group)
+        if consumer is None:
+            remark = f"The Consumer Group <{group}> not exist in this consumer"
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+        return consumer
+
+
+def _stacks() -> str:
+    """What every thread is at, in the place of Java's jstack."""
+    frames = sys._current_frames()
+    return "\n".join(f"thread {number}\n{''.join(traceback.format_stack(frame))}" for number, frame in frames.items())

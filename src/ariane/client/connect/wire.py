@@ -1,0 +1,52 @@
+"""Requests to name servers and brokers, with error answers translated."""
+
+from ariane.client.connect.refusals import refusal
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import BINARY, JSON, Command
+from ariane.protocol.headers import Header
+from ariane.remoting import Client
+
+SUCCESS = ResponseCode.SUCCESS
+
+
+class Wire:
+    """Asks servers by address. An answer other than the expected ones is raised as BrokerRefused."""
+
+    def __init__(self, remoting: Client, timeout: float, binary: bool) -> None:
+        self._remoting = remoting
+        self._serialization = BINARY if binary else JSON
+        self.timeout = timeout
+
+    def command(self, code: int, header: Header | dict[str, str] | None, body: bytes = b"") -> Command:
+        """A request in this client's serialisation."""
+        fields = header.fields() if isinstance(header, Header) else header
+        return Command(code, fields, body, serialization=self._serialization)
+
+    async def ask(
+        self,
+        address: str,
+        code: RequestCode,
+        header: Header | dict[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float | None = None,
+        expect: tuple[int, ...] = (SUCCESS,),
+    ) -> Command:
+        """Ask and wait. Whatever cannot be carried there and back is a RemotingError that names the address."""
+        request = self.command(code, header, body)
+        return await self.carry(address, request, self.timeout if timeout is None else timeout, expect)
+
+    async def carry(
+        self, address: str, request: Command, timeout: float, expect: tuple[int, ...] = (SUCCESS,)
+    ) -> Command:
+        """Like `ask`, for a request that is made already."""
+        response = await self._remoting.request(address, request, timeout)
+        if response.code not in expect:
+            raise refusal(address, request.code, response)
+        return response
+
+    async def tell(
+        self, address: str, code: RequestCode, header: Header | dict[str, str] | None = None, body: bytes = b""
+    ) -> None:
+        """Send without an answer."""
+        await self._remoting.oneway(address, self.command(code, header, body))

@@ -1,0 +1,1 @@
+"""Hooks, message trace and OpenTelemetry spans around sends and consumption."""

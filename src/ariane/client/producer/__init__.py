@@ -1,0 +1,1 @@
+"""Producers: choose a queue, encode, send, retry; transactions and request-reply."""

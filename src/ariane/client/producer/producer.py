@@ -1,0 +1,262 @@
+"""The producer: every way to send."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Unpack
+
+from ariane.client.anywhere import anywhere
+from ariane.client.connect.instance import Instance
+from ariane.client.lifecycle import Lifecycle
+from ariane.client.observe.hooks import ForbidHook, SendHook, SendMode
+from ariane.client.observe.telemetry import with_telemetry
+from ariane.client.observe.trace import Tracer
+from ariane.client.options import ProducerKeywords, ProducerOptions
+from ariane.client.producer.checks import check_batch, check_group, check_message
+from ariane.client.producer.outgoing import Outgoing, Packer
+from ariane.client.producer.queue_choice import Selector, by_hash
+from ariane.client.producer.request_reply import as_request, reply_to
+from ariane.client.producer.sending import Sender
+from ariane.client.results import SendResult
+from ariane.env import Env
+from ariane.errors import ArianeError, ReplyTimeout, RequestTimeout, SendError
+from ariane.message import Message, MessageQueue, ReceivedMessage
+from ariane.remoting import RpcHook
+
+Callback = Callable[[SendResult | None, Exception | None], None]
+"""Called with the result, or with the error."""
+
+
+class Producer(Lifecycle):
+    """Sends messages. Options are keywords, e.g. `Producer("orders", name_servers="127.0.0.1:9876", retries=5)`."""
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        options: ProducerOptions | None = None,
+        send_hooks: Sequence[SendHook] = (),
+        forbid_hooks: Sequence[ForbidHook] = (),
+        rpc_hooks: Sequence[RpcHook] = (),
+        env: Env | None = None,
+        **keywords: Unpack[ProducerKeywords],
+    ) -> None:
+        check_group(group)
+        self._options = ProducerOptions.of(options, keywords)
+        super().__init__("producer", group, self._options, env, tuple(rpc_hooks))
+        self._send_hooks = tuple(send_hooks)
+        self._forbid_hooks = tuple(forbid_hooks)
+        self._sender_or_none: Sender | None = None
+        self._packer_or_none: Packer | None = None
+        self._tracer: Tracer | None = None
+        self._sending: set[asyncio.Future[SendResult]] = set()
+
+    @property
+    def options(self) -> ProducerOptions:
+        """The options it was made with."""
+        return self._options
+
+    @anywhere
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        hash_key: str | int | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Send and wait until the message is stored.
+
+        Without a queue, selector or hash key the producer picks queues in turn, and tries another broker when one
+        fails. A message that must go to a certain queue is tried once: elsewhere it would be out of order.
+        """
+        self._running()
+        check_message(message, self._options.max_message_size)
+        sender, out = self._sender, self._packer.pack(message)
+        limit = self._options.send_timeout if timeout is None else timeout
+        if queue is None and selector is None and hash_key is None:
+            return await sender.send_quickly(out, limit)
+        await sender.home
+        started = self._env.clock.monotonic()
+        chosen = await self._choose(message, queue, selector, hash_key)
+        left = limit - (self._env.clock.monotonic() - started)
+        return await sender.send_to(out, chosen, self._time_left(left, limit), SendMode.SYNC)
+
+    def submit(
+        self,
+        message: Message,
+        *,
+        callback: Callback | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        hash_key: str | int | None = None,
+        timeout: float | None = None,
+    ) -> asyncio.Future[SendResult]:
+        """Send without waiting: gives a future, and calls `callback` when it is done.
+
+        When a request is not carried there and back it is tried again on the same broker.
+        """
+        self._running()
+        check_message(message, self._options.max_message_size)
+        future = asyncio.ensure_future(self._submitted(message, queue, selector, hash_key, timeout))
+        self._sending.add(future)
+        future.add_done_callback(self._sending.discard)
+        if callback is not None:
+            future.add_done_callback(_calling(callback))
+        return future
+
+    async def _submitted(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        hash_key: str | int | None,
+        timeout: float | None,
+    ) -> SendResult:
+        started = self._env.clock.monotonic()
+        limit = self._options.send_timeout if timeout is None else timeout
+        out = self._packer.pack(message)
+        chosen = await self._choose(message, queue, selector, hash_key)
+        left = self._time_left(limit - (self._env.clock.monotonic() - started), limit)
+        if queue is None and selector is None and hash_key is None:
+            return await self._sender.send_again(out, chosen, left)
+        return await self._sender.send_to(out, chosen, left, SendMode.ASYNC)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        hash_key: str | int | None = None,
+    ) -> None:
+        """Send without an answer: quick, and nobody knows whether it was stored."""
+        self._running()
+        check_message(message, self._options.max_message_size)
+        chosen = await self._choose(message, queue, selector, hash_key)
+        await self._sender.send_oneway(self._packer.pack(message), chosen)
+
+    async def send_batch(
+        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
+    ) -> list[SendResult]:
+        """Send messages of one topic together, in as few requests as the size limit allows; a result for each request.
+
+        When a part fails, the error's `sent` has the results of the parts before it.
+        """
+        self._running()
+        check_batch(messages, self._options.max_message_size)
+        limit = self._options.send_timeout if timeout is None else timeout
+        results: list[SendResult] = []
+        for out in self._packer.pack_batches(messages):
+            try:
+                results.append(await self._send_part(out, queue, limit))
+            except ArianeError as error:
+                if not results:
+                    raise
+                raise SendError(
+                    f"{len(results)} parts of the batch were stored, then: {error}", (error,), tuple(results)
+                ) from error
+        return results
+
+    async def _send_part(self, out: Outgoing, queue: MessageQueue | None, timeout: float) -> SendResult:
+        if queue is None:
+            return await self._sender.send_anywhere(out, timeout)
+        return await self._sender.send_to(out, queue, timeout, SendMode.SYNC)
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        hash_key: str | int | None = None,
+        timeout: float | None = None,
+    ) -> ReceivedMessage:
+        """Send a request and wait for the reply of a consumer; ReplyTimeout when none comes."""
+        instance = self._running()
+        limit = self._options.send_timeout if timeout is None else timeout
+        started = self._env.clock.monotonic()
+        correlation_id = f"{self._env.random.getrandbits(128):032x}"
+        request = as_request(message, correlation_id, instance.client_id, limit)
+        check_message(request, self._options.max_message_size)
+        chosen = await self._choose(request, queue, selector, hash_key)
+        await instance.greet(await instance.calls.master(chosen), self._group)
+        reply = instance.replies.expect(correlation_id)
+        try:
+            await self._sender.send_to(self._packer.pack(request), chosen, limit, SendMode.ASYNC)
+            async with asyncio.timeout(max(0.0, limit - (self._env.clock.monotonic() - started))):
+                return await reply
+        except TimeoutError:
+            raise ReplyTimeout(
+                f"the request to {message.topic} was stored, but nobody replied in {limit:g} s"
+            ) from None
+        finally:
+            instance.replies.forget(correlation_id)
+
+    async def reply(self, request: ReceivedMessage, body: bytes, *, timeout: float | None = None) -> SendResult:
+        """Reply to a request that a consumer got."""
+        return await self.send(reply_to(request, body), timeout=timeout)
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The queues to which this producer may send."""
+        self._running()
+        return list((await self._sender.route(topic)).write_queues)
+
+    async def _choose(
+        self, message: Message, queue: MessageQueue | None, selector: Selector | None, hash_key: str | int | None
+    ) -> MessageQueue:
+        if queue is not None:
+            return queue
+        route = await self._sender.route(message.topic)
+        if hash_key is not None:
+            selector = by_hash(hash_key)
+        if selector is None:
+            return self._sender.chooser.choose(route, None)
+        return selector(route.write_queues, message)
+
+    def _time_left(self, left: float, limit: float) -> float:
+        if left <= 0:
+            raise RequestTimeout(f"the time-out of {limit:g} s was up before the message could be sent")
+        return left
+
+    @property
+    def _sender(self) -> Sender:
+        assert self._sender_or_none is not None
+        return self._sender_or_none
+
+    @property
+    def _packer(self) -> Packer:
+        assert self._packer_or_none is not None
+        return self._packer_or_none
+
+    async def _open(self, instance: Instance) -> None:
+        self._sender_or_none = Sender(instance, self._group, self._options)
+        self._packer_or_none = Packer(self._options, instance.ids)
+        hooks = with_telemetry(self._send_hooks)
+        if self._options.trace:
+            self._tracer = await Tracer.start(instance, self._options, self._options.trace_topic)
+            hooks = (*hooks, self._tracer)
+        self._sender.watch(hooks, self._forbid_hooks)
+        instance.producers[self._group] = self
+
+    async def _shut(self, instance: Instance) -> None:
+        if self._sending:
+            await asyncio.wait(list(self._sending), timeout=self._options.send_timeout)
+        self._sender.close()
+        if self._tracer is not None:
+            await self._tracer.close()
+        instance.producers.pop(self._group, None)
+        await instance.leave(producer_group=self._group)
+
+
+def _calling(callback: Callback) -> Callable[[asyncio.Future[SendResult]], None]:
+    def done(future: asyncio.Future[SendResult]) -> None:
+        if future.cancelled():
+            return
+        error = future.exception()
+        if isinstance(error, Exception):
+            callback(None, error)
+        elif error is None:
+            callback(future.result(), None)
+
+    return done

@@ -1,0 +1,55 @@
+"""Properties that differ from those before in the unique key alone, as most that a producer sends do."""
+
+from typing import Final
+
+from ariane.protocol.fast.matching import stands_at
+from ariane.protocol.native import i64
+
+_ESCAPED: Final = b"UNIQ_KEY\\u0001"
+_RAW: Final = b"UNIQ_KEY\x01"
+
+
+class PropertyForm:
+    """The text around the unique key, as JSON has it and as it is; `key` is what `read` has found."""
+
+    def __init__(self, before: bytes, behind: bytes, length: int, text: bytes, names: int) -> None:
+        self._before = before
+        self._behind = behind
+        self._length: i64 = length
+        at = text.find(_RAW) + len(_RAW)
+        self._raw_before = text[:at]
+        self._raw_behind = text[at + length :]
+        self.names = names
+        self.key = b""
+
+    def read(self, header: bytes, at: i64) -> i64:
+        """Where the properties that begin at `at` end; -1 when they have another form."""
+        start = at + len(self._before)
+        end = start + self._length
+        last = end + len(self._behind)
+        if last > len(header) or not stands_at(self._before, header, at) or not stands_at(self._behind, header, end):
+            return -1
+        at = start
+        while at < end:
+            byte: i64 = header[at]
+            if not (48 <= byte <= 57 or 65 <= byte <= 90 or 97 <= byte <= 122):
+                return -1
+            at += 1
+        self.key = header[start:end]
+        return last - 1
+
+    def text(self, key: bytes) -> bytes:
+        """The properties with this unique key."""
+        return self._raw_before + key + self._raw_behind
+
+
+def form_of(escaped: bytes, text: bytes, names: int) -> PropertyForm | None:
+    """The form of properties with a unique key; `escaped` goes to the closing quote of the JSON text."""
+    start = escaped.find(_ESCAPED)
+    if start < 0:
+        return None
+    start += len(_ESCAPED)
+    end = escaped.find(b"\\", start)
+    if end < 0:
+        end = len(escaped) - 1
+    return PropertyForm(escaped[:start], escaped[end:], end - start, text, names)

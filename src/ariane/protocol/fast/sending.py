@@ -1,0 +1,167 @@
+"""What a send asks for, read out of its header once and kept in a form that costs little to use."""
+
+from types import FunctionType
+from typing import Final
+
+from ariane.protocol.fast.property_form import PropertyForm
+from ariane.protocol.headers.send import SendMessageRequest
+from ariane.protocol.native import i64
+
+HAS_CLUSTER: Final = 1  # bits of `names`
+HAS_WAIT: Final = 2
+HAS_DELAY: Final = 4
+HAS_TRANSACTION: Final = 8
+
+CLUSTER: Final = b"CLUSTER"
+WAIT: Final = b"WAIT"
+DELAY: Final = b"DELAY"
+TRANSACTION: Final = b"TRAN_MSG"
+_NONE: Final = b""
+
+
+class SendKind:
+    """What all sends of a producer to a topic have in common."""
+
+    __slots__ = (
+        "batch",
+        "default_topic",
+        "default_topic_queue_nums",
+        "flag",
+        "max_reconsume_times",
+        "reconsume_times",
+        "sys_flag",
+        "topic",
+        "unit_mode",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        default_topic: str,
+        default_topic_queue_nums: int,
+        sys_flag: int,
+        flag: int,
+        reconsume_times: int,
+        max_reconsume_times: int | None,
+        unit_mode: bool,
+        batch: bool,
+    ) -> None:
+        self.topic = topic
+        self.default_topic = default_topic
+        self.default_topic_queue_nums = default_topic_queue_nums
+        self.sys_flag = sys_flag
+        self.flag = flag
+        self.reconsume_times = reconsume_times
+        self.max_reconsume_times = max_reconsume_times
+        self.unit_mode = unit_mode
+        self.batch = batch
+
+    def to(self, topic: str) -> "SendKind":
+        """The same to another topic."""
+        return SendKind(
+            topic,
+            self.default_topic,
+            self.default_topic_queue_nums,
+            self.sys_flag,
+            self.flag,
+            self.reconsume_times,
+            self.max_reconsume_times,
+            self.unit_mode,
+            self.batch,
+        )
+
+
+class Sending:
+    """The fields of a SEND_MESSAGE header, whichever way it was written.
+
+    `properties` are bytes; `names` says which that mean something to a broker are among them. With a `form` they are
+    the text of that form around the unique key `key`, and are put together only when somebody asks for them.
+    """
+
+    __slots__ = ("_properties", "born_timestamp", "form", "key", "kind", "names", "queue_id")
+
+    def __init__(
+        self,
+        kind: SendKind,
+        queue_id: int,
+        born_timestamp: int,
+        properties: bytes,
+        names: int,
+        form: PropertyForm | None = None,
+    ) -> None:
+        self.kind = kind
+        self.queue_id = queue_id
+        self.born_timestamp = born_timestamp
+        self.names = names
+        self._properties = properties
+        self.form = form
+        self.key = _NONE if form is None else form.key
+
+    @property
+    def properties(self) -> bytes:
+        return self._properties if self.form is None else self.form.text(self.key)
+
+
+def sending_of(header: SendMessageRequest) -> Sending:
+    """The same from a typed header."""
+    properties = (header.properties or "").encode()
+    return Sending(kind_of(header), header.queue_id, header.born_timestamp, properties, names_in(properties))
+
+
+def kind_of(header: SendMessageRequest) -> SendKind:
+    """What the next sends of the same producer will have too."""
+    return SendKind(
+        header.topic,
+        header.default_topic,
+        header.default_topic_queue_nums,
+        header.sys_flag,
+        header.flag,
+        header.reconsume_times or 0,
+        header.max_reconsume_times,
+        header.unit_mode,
+        header.batch,
+    )
+
+
+def names_in(raw: bytes) -> int:
+    """Which of the properties that mean something to a broker a message has, as bits."""
+    if PLAIN:
+        return _names_by_search(raw)
+    found: i64 = 0
+    size: i64 = len(raw)
+    at: i64 = 0
+    while at < size:
+        end = at
+        while end < size and raw[end] != 1 and raw[end] != 2:
+            end += 1
+        if end < size and raw[end] == 1:
+            found |= name_bit(raw[at:end])
+        while end < size and raw[end] != 2:
+            end += 1
+        at = end + 1
+    return found
+
+
+def _names_by_search(raw: bytes) -> int:
+    """Of all ways the one that costs plain Python least; `in` would first ask whether the name is a number."""
+    find = (b"\x02" + raw).find
+    return (
+        (HAS_CLUSTER if find(b"\x02CLUSTER\x01") >= 0 else 0) | (HAS_WAIT if find(b"\x02WAIT\x01") >= 0 else 0)
+        | (HAS_DELAY if find(b"\x02DELAY\x01") >= 0 else 0)
+        | (HAS_TRANSACTION if find(b"\x02TRAN_MSG\x01") >= 0 else 0)
+    )  # fmt: skip
+
+
+def name_bit(name: bytes) -> int:
+    """The bit of one name; 0 when it means nothing to a broker."""
+    if name == WAIT:
+        return HAS_WAIT
+    if name == DELAY:
+        return HAS_DELAY
+    if name == CLUSTER:
+        return HAS_CLUSTER
+    return HAS_TRANSACTION if name == TRANSACTION else 0
+
+
+PLAIN: Final = isinstance(names_in, FunctionType)
+"""Whether this module is not compiled."""

@@ -1,0 +1,1 @@
+"""Message units to Arrow columns."""

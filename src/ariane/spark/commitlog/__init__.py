@@ -1,0 +1,1 @@
+"""Store folders as a Spark source, read without a broker."""

@@ -1,0 +1,1 @@
+"""The Spark sink: rows to messages, and exactly-once commits of half messages."""

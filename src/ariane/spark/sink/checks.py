@@ -1,0 +1,103 @@
+"""Answers to brokers that ask what became of half messages, from the decisions in the query's checkpoint.
+
+A broker that asks has made a copy of the half message, and the answer is about the copy. What is committed was, or will
+be, told of the first one; so a copy is only ever taken back, and nothing is seen twice.
+"""
+
+import logging
+from typing import Any, Final
+
+from ariane.client.options import ProducerOptions
+from ariane.client.results import SendResult, TransactionState
+from ariane.client.sync import TransactionProducer
+from ariane.env import LockHeld
+from ariane.errors import ArianeError
+from ariane.message import Message, ReceivedMessage
+from ariane.spark.access import Access
+from ariane.spark.cluster import Cluster
+from ariane.spark.sink.committing import Committer
+from ariane.spark.sink.decisions import Decision, Decisions
+from ariane.spark.sink.end_transactions import Settlement
+from ariane.spark.sink.options import SinkOptions
+
+log = logging.getLogger("ariane.spark")
+
+TRY: Final = "ARIANE_TRY"  # property of a half message: decision, partition and a word of the try it belongs to
+
+
+class CheckListener:
+    """Knows the fate of half messages by their tries."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        assert options.checkpoint is not None
+        self._options = options
+        self._decisions = Decisions(options.checkpoint)
+
+    def execute(self, message: Message, result: SendResult, argument: Any) -> TransactionState:
+        """Nothing is sent through this producer."""
+        return TransactionState.UNKNOWN
+
+    def check(self, message: ReceivedMessage) -> TransactionState:
+        """Unknown while the batch is open or being told; then any copy that is still asked for is not needed."""
+        token = message.properties.get(TRY, "")
+        decision = self._decisions.load(token.partition("/")[0])
+        if decision is None:
+            return TransactionState.UNKNOWN
+        if token not in decision.tokens or decision.settled:
+            return TransactionState.ROLLBACK
+        return self._finished(decision)
+
+    def _finished(self, decision: Decision) -> TransactionState:
+        """A driver that gave up is stood in for; where nobody can know whether one is at work, none is."""
+        if not self._decisions.can_lock:
+            return TransactionState.UNKNOWN
+        try:
+            finish(decision.name, self._options, self._decisions, wait=False)
+        except LockHeld:
+            return TransactionState.UNKNOWN
+        return TransactionState.ROLLBACK
+
+
+def finish(name: str, options: SinkOptions, decisions: Decisions, *, wait: bool = True) -> None:
+    """Tell brokers what a driver could not tell them any more. LockHeld if one is at it and this is not to wait."""
+    with Cluster(options.access) as cluster:
+        Committer(Settlement(cluster, options), decisions, cluster).finish(name, wait=wait)
+
+
+class Answers:
+    """A producer for each group that this worker sends for, as long as the worker lives.
+
+    Without answers brokers would ask in vain, and give up late. Writes without an id have groups of their own: only
+    those of the latest few are kept.
+    """
+
+    def __init__(self, keep: int = 8) -> None:
+        self._keep = keep
+        self._producers: dict[tuple[Access, str, str | None], TransactionProducer] = {}
+
+    def begin(self, options: SinkOptions, group: str, topic: str) -> None:
+        """Answer from now on the brokers that have half messages of the group to a topic."""
+        key = (options.access, group, options.checkpoint)
+        try:
+            producer = self._producers.pop(key, None) or _started(options, group)
+            self._producers[key] = producer  # the last one is the latest
+            producer.queues(topic)  # the brokers it learns of here hear from it
+        except ArianeError as error:  # the write itself will meet the same trouble, and say so
+            log.warning("no answers to brokers' checks from here: %s", error)
+        while len(self._producers) > self._keep:
+            self._producers.pop(next(iter(self._producers))).close()
+
+    def close(self) -> None:
+        """Leave."""
+        while self._producers:
+            self._producers.popitem()[1].close()
+
+
+def _started(options: SinkOptions, group: str) -> TransactionProducer:
+    own = ProducerOptions.of(options.access.client_options(), {"heartbeat_interval": 5.0})
+    producer = TransactionProducer(group, CheckListener(options), options=own)
+    producer.start()
+    return producer
+
+
+ANSWERS: Final = Answers()

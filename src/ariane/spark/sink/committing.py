@@ -1,0 +1,114 @@
+"""The commit of a batch of half messages, which a crash may interrupt at any point and a later driver finishes."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from ariane.env import FileLock, LockHeld
+from ariane.errors import ArianeError, BrokerRefused, NameServersUnreachable, RemotingError
+from ariane.spark.cluster import Cluster
+from ariane.spark.offsets import to_json
+from ariane.spark.sink.decisions import Decision, Decisions, Try
+from ariane.spark.sink.end_transactions import Settlement
+
+log = logging.getLogger("ariane.spark")
+
+TRIES: Final = 10
+PAUSE: Final = 1.0
+
+
+class Committer:
+    """Decides batches and tells brokers, in that order, and nobody else at the same time.
+
+    Others who might are a driver that is thought dead, a worker whom a broker asked, and `ariane pipeline settle`.
+    """
+
+    def __init__(self, settlement: Settlement, decisions: Decisions, cluster: Cluster) -> None:
+        self._settlement = settlement
+        self._decisions = decisions
+        self._cluster = cluster
+
+    def commit(self, fresh: Decision | None, name: str) -> None:
+        """Commit what the tasks sent, unless an earlier driver has committed this batch: then that one counts."""
+        with self._alone():
+            before = self._decisions.load(name)
+            if before is not None:
+                if fresh is not None:
+                    self._settlement.roll_back(fresh)
+                self._finish(before)
+            elif fresh is not None:
+                self._decide(fresh)
+
+    def take_back(self, tried: Decision) -> None:
+        """Roll back what a failed write sent, unless it failed after its decision: that stands and will be finished."""
+        with self._alone():
+            decision = self._decisions.load(tried.name)
+            if decision is None or tried.tokens.isdisjoint(decision.tokens):
+                self._settlement.roll_back(tried)
+
+    def finish(self, name: str, *, wait: bool = True) -> None:
+        """Finish what another driver decided. LockHeld if somebody is at it and this one is not to wait."""
+        with self._alone(wait=wait):
+            decision = self._decisions.load(name)
+            if decision is not None:
+                self._finish(decision)
+
+    @contextmanager
+    def _alone(self, *, wait: bool = True) -> Iterator[None]:
+        lock = self._lock(wait) if self._decisions.can_lock else None
+        try:
+            yield
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def _lock(self, wait: bool) -> FileLock:
+        while True:
+            try:
+                return self._decisions.lock()
+            except LockHeld as held:
+                if not wait:
+                    raise
+                log.warning("waiting until no other commits to this checkpoint: %s", held)
+            self._cluster.pause(PAUSE)
+
+    def _decide(self, fresh: Decision) -> None:
+        decision = replace(fresh, ends=to_json(self._settlement.ends(fresh)))
+        self.decided(decision)
+        if self.tell(decision):
+            self.settled(decision)
+        else:
+            self._finish(decision)
+
+    def decided(self, decision: Decision) -> None:
+        """The moment of the commit."""
+        self._decisions.save(decision)
+
+    def tell(self, decision: Decision) -> bool:
+        """Tell the brokers, each half message once."""
+        return self._settlement.commit(decision)
+
+    def settled(self, decision: Decision) -> None:
+        """All is visible; only which tries counted is kept."""
+        tries = [Try(attempt.token, [], []) for attempt in decision.tries]
+        self._decisions.save(replace(decision, tries=tries, settled=True))
+
+    def _finish(self, decision: Decision) -> None:
+        """Tell the brokers what they have not done, until they have done all."""
+        if decision.settled:
+            return
+        told: set[str] = set()
+        failure: ArianeError | None = None
+        for _ in range(TRIES):
+            try:
+                if self._settlement.finish(decision, told):
+                    self.settled(decision)
+                    return
+            except (RemotingError, BrokerRefused, NameServersUnreachable) as error:
+                failure = error
+                self._cluster.pause(PAUSE)
+        raise RemotingError(
+            f"batch {decision.name} is committed, but not every broker could be told: start again later"
+        ) from failure

@@ -1,0 +1,1 @@
+"""Topics as a Spark source: options, plan, batch and stream readers."""

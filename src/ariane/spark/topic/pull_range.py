@@ -1,0 +1,214 @@
+"""A range of a queue pulled from a broker, as fast as it gives.
+
+A broker limits how much one pull gives (Apache's: 32 messages or 256 KiB from memory), so several pulls are on their
+way at a time: the range is cut into spans of the size that the broker was seen to give. A span that comes back short is
+asked for again from where it ended. With a filter nobody knows where the next span begins, so there is only one.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from ariane.client.connect.refusals import refusal
+from ariane.client.options import Sql
+from ariane.env import Clock, SystemClock
+from ariane.errors import ArianeError, RemotingError, StoreError
+from ariane.message import MessageQueue
+from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.headers import PullMessageRequest, PullMessageResponse
+from ariane.spark.blocking import CONNECTIONS, BlockingConnection, Connections, Response
+from ariane.spark.topic.options import TopicOptions
+
+SUBSCRIPTION: Final = 0x4  # a bit of a pull's sys flag: the request itself says what to filter by
+WINDOW: Final = 4
+_GROW_AFTER: Final = 16  # full answers, before more is asked for at once; twice as many each time that was too much
+_PAUSE: Final = 0.05
+
+
+@dataclass(frozen=True)
+class QueueSlice:
+    """Offsets [start, stop) of a queue, and where its broker can be reached, the master first."""
+
+    queue: MessageQueue
+    start: int
+    stop: int
+    addresses: tuple[str, ...]
+
+
+@dataclass
+class _Span:
+    at: int
+    stop: int
+    number: int = 0  # of its request
+    answer: Response | None = None
+
+
+@dataclass
+class SlicePuller:
+    """Pulls one slice. `refresh` gives the broker's addresses anew when none of the known ones works."""
+
+    part: QueueSlice
+    options: TopicOptions
+    refresh: Callable[[], tuple[str, ...]]
+    clock: Clock = field(default_factory=SystemClock)
+    connections: Connections = CONNECTIONS
+
+    def __post_init__(self) -> None:
+        self._at = self.part.start  # everything before was given out
+        self._ahead = self.part.start  # everything before was asked for
+        self._size = self.options.pull_batch
+        self._full = 0
+        self._patience = _GROW_AFTER
+        self._spans: deque[_Span] = deque()
+        self._addresses = list(self.part.addresses)
+        self._progress = self.clock.monotonic()
+        self._sizes_known = False
+
+    def bodies(self) -> Iterator[memoryview]:
+        """The units of the slice as they came, some messages at a time, in the order of the queue."""
+        while self._at < self.part.stop:
+            try:
+                yield from self._from_some_broker()
+            except RemotingError as error:
+                self._next_broker(error)
+
+    def _from_some_broker(self) -> Iterator[memoryview]:
+        if not self._addresses:
+            self._addresses = list(self.refresh())
+        if not self._addresses:
+            raise RemotingError(f"broker {self.part.queue.broker_name} is not registered with the name servers now")
+        connection = self.connections.take(self._addresses[0], self.options.access, self.options.pull_timeout)
+        clean = False
+        try:
+            yield from self._through(connection)
+            clean = not self._spans
+        finally:
+            self._spans.clear()
+            if clean:
+                self.connections.give(connection, self.options.access)
+            else:
+                connection.close()
+
+    def _next_broker(self, error: ArianeError) -> None:
+        """Go to the broker's next address, and ask for new ones behind the last, until no time is left."""
+        self._ahead = self._at
+        del self._addresses[:1]
+        if self.clock.monotonic() - self._progress > self.options.pull_timeout:
+            raise RemotingError(
+                f"{name_of(self.part.queue)}: nothing came for {self.options.pull_timeout:g} s (pullTimeoutMs): {error}"
+            ) from error
+        if not self._addresses:
+            threading.Event().wait(_PAUSE)
+
+    def _through(self, connection: BlockingConnection) -> Iterator[memoryview]:
+        while self._at < self.part.stop:
+            self._ask_ahead(connection)
+            head = self._spans[0]
+            if head.answer is None:
+                self._receive(connection)
+                continue
+            answer, head.answer = head.answer, None
+            reached = self._take(answer.command)
+            self._continue(connection, head, reached)
+            if answer.body:
+                yield answer.body
+                self._progress = self.clock.monotonic()  # the reader's own time does not count
+
+    def _ask_ahead(self, connection: BlockingConnection) -> None:
+        """Keep as many spans on their way as makes sense; the first alone, to see what the broker gives."""
+        window = WINDOW if self._sizes_known and not self.options.filters else 1
+        while len(self._spans) < window and self._ahead < self.part.stop:
+            stop = self.part.stop if self.options.filters else min(self._ahead + self._size, self.part.stop)
+            span = _Span(self._ahead, stop)
+            self._spans.append(span)
+            self._ask(connection, span)
+            self._ahead = stop
+
+    def _ask(self, connection: BlockingConnection, span: _Span) -> None:
+        expression, kind = self.options.expression, "TAG"
+        if isinstance(expression, Sql):
+            expression, kind = expression.expression, "SQL92"
+        queue = self.part.queue
+        header = PullMessageRequest(
+            self.options.group, queue.topic, queue.queue_id, span.at, min(span.stop - span.at, self._size),
+            SUBSCRIPTION, 0, 0, 0, expression, kind,
+        )  # fmt: skip
+        span.number = connection.send(RequestCode.PULL_MESSAGE, header, timeout=self.options.pull_timeout)
+
+    def _receive(self, connection: BlockingConnection) -> None:
+        response = connection.receive(self.options.pull_timeout)
+        if response.command.code not in _ANSWERS:
+            refused = refusal(connection.address, response.request.code, response.command)
+            raise RemotingError(str(refused)) if response.command.code in _PASSING else refused
+        for span in self._spans:
+            if span.number == response.command.opaque:
+                span.answer = response
+
+    def _continue(self, connection: BlockingConnection, head: _Span, reached: int) -> None:
+        """Ask for the rest of the first span if it came short, before what came is looked at."""
+        self._learn(head, reached)
+        if reached > head.at:
+            self._progress = self.clock.monotonic()
+        elif self.clock.monotonic() - self._progress > self.options.pull_timeout:
+            raise RemotingError("the broker answers, but has nothing there")
+        else:
+            threading.Event().wait(_PAUSE)  # a slave that is behind
+        self._at = max(self._at, min(reached, self.part.stop))
+        if reached >= head.stop:
+            self._spans.popleft()
+            self._skip_to(reached)
+        else:
+            head.at = reached
+            self._ask(connection, head)
+
+    def _skip_to(self, reached: int) -> None:
+        """A broker goes over the end of a span where messages are gone; nothing in between is asked for."""
+        self._ahead = max(self._ahead, min(reached, self.part.stop))
+
+    def _learn(self, span: _Span, reached: int) -> None:
+        given = reached - span.at
+        if 0 < given < min(span.stop - span.at, self._size):
+            self._size, self._full = given - given // 64, 0  # a limit of bytes is not the same number each time
+            self._patience *= 2  # what is asked for again is another request, and a copy
+        elif given > 0:
+            self._full += 1
+        if self._full >= self._patience:
+            self._size, self._full = min(self._size * 2, self.options.pull_batch), 0
+        self._sizes_known = self._sizes_known or given > 0
+
+    def _take(self, answer: Command) -> int:
+        """The offset that an answer reaches; what is gone before it is passed over, if that is allowed."""
+        found = PullMessageResponse.parse(answer.fields)
+        if answer.code != ResponseCode.PULL_OFFSET_MOVED:
+            return found.next_begin_offset
+        if self.options.fail:
+            raise lost(self.part.queue, self._at, found.min_offset, found.max_offset)
+        return found.min_offset if self._at < found.min_offset else self.part.stop
+
+
+_ANSWERS = frozenset(
+    (
+        ResponseCode.SUCCESS,
+        ResponseCode.PULL_NOT_FOUND,
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED,
+    )
+)
+_PASSING = frozenset((ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE))
+
+
+def name_of(queue: MessageQueue) -> str:
+    """A queue in the words of error messages."""
+    return f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id}"
+
+
+def lost(queue: MessageQueue, wanted: int, first: int, end: int) -> StoreError:
+    """The error for offsets that a broker does not have."""
+    return StoreError(
+        f"{name_of(queue)}: offset {wanted} is not there, the broker has {first} to {end}: messages expired before "
+        "they were read, the topic was made anew, or the broker lost its last messages. failOnDataLoss=false goes on "
+        "with what is there"
+    )
