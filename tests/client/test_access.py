@@ -66,7 +66,7 @@ async def test_apaches_broker_lets_in_who_signs_and_names_the_denial_of_others(
 
 async def test_a_client_speaks_tls_when_told_to(ns: str, topic: str, group: str) -> None:
     inbox = Inbox()
-    options = {"name_servers": ns, "tls": TlsClient()}
+    options = {"name_servers": ns, "tls": TlsClient(insecure=True)}
     async with (
         aio.Producer(unique("p"), **options) as producer,
         aio.PushConsumer(group, topic, inbox, consume_from=ConsumeFrom.FIRST, **options),

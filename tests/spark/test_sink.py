@@ -288,7 +288,8 @@ def test_a_task_keeps_to_its_rate(ours: Target) -> None:
 
 def test_tls_carries_a_transaction(spark: Any, target: Target, tmp_path: Path) -> None:
     topic = target.topic()
-    write(numbers(spark, 50), target, topic, tls=True, delivery="exactly-once", checkpointLocation=tmp_path)
+    secure = {"tls": True, "tlsInsecure": True}
+    write(numbers(spark, 50), target, topic, **secure, delivery="exactly-once", checkpointLocation=tmp_path)
     assert bodies(target, topic) == Counter(range(50))
 
 

@@ -4,13 +4,16 @@ import logging
 import os
 import ssl
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from ariane.errors import ProtocolError
 
 log = logging.getLogger("ariane.remoting")
+
+LOOPBACK = ("127.0.0.1", "::1")
 
 Stamps = tuple[tuple[int, int], ...]
 
@@ -51,10 +54,11 @@ def _stamp(file: str) -> tuple[int, int]:
     return (stat.st_mtime_ns, stat.st_size)
 
 
-def self_signed_context() -> ssl.SSLContext:
+def self_signed_context(minimum: ssl.TLSVersion) -> ssl.SSLContext:
     """A server context with a certificate made on the spot, RocketMQ's test mode."""
     key, certificate = make_self_signed("localhost")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = minimum
     with tempfile.TemporaryDirectory(prefix="ariane-tls-") as folder:  # OpenSSL reads keys from files only
         path = Path(folder, "pair.pem")
         path.touch(mode=0o600)
@@ -63,8 +67,11 @@ def self_signed_context() -> ssl.SSLContext:
     return context
 
 
-def make_self_signed(name: str) -> tuple[bytes, bytes]:
-    """Key and certificate in PEM, good for ten years. An elliptic key, because making an RSA key takes long."""
+def make_self_signed(name: str, addresses: Sequence[str] = LOOPBACK) -> tuple[bytes, bytes]:
+    """Key and certificate in PEM for a host name and IP addresses, valid for ten years.
+
+    The key is elliptic, because generating an RSA key takes long.
+    """
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
@@ -78,6 +85,8 @@ def make_self_signed(name: str) -> tuple[bytes, bytes]:
     builder = builder.serial_number(x509.random_serial_number())
     builder = builder.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=3650))
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+    names: list[x509.GeneralName] = [x509.DNSName(name), *(x509.IPAddress(ip_address(a)) for a in addresses)]
+    builder = builder.add_extension(x509.SubjectAlternativeName(names), False)
     certificate = builder.sign(key, hashes.SHA256())
     pem = serialization.Encoding.PEM
     private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

@@ -126,7 +126,7 @@ class Client:
 
     async def _open(self, address: str) -> Connection:
         host, port = parse_address(address)
-        connection = self._new_connection(address)
+        connection = self._new_connection(address, host)
         protocol = cast(asyncio.Protocol, connection)
         try:
             async with asyncio.timeout(self._connect_timeout):
@@ -137,9 +137,9 @@ class Client:
             raise ConnectFailed(f"cannot connect to {address}: {error}") from error
         return connection
 
-    def _new_connection(self, address: str) -> Connection:
+    def _new_connection(self, address: str, host: str) -> Connection:
         try:
-            connection = Connection(self._endpoint, tls=self._tls.layer() if self._tls else None)
+            connection = Connection(self._endpoint, tls=self._tls.layer(host) if self._tls else None)
         except ProtocolError as error:
             raise ConnectFailed(f"cannot connect to {address}: {error}") from None
         connection.address = address

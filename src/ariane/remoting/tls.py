@@ -14,6 +14,7 @@ from ariane.settings import ConfigError
 
 _HANDSHAKE = 0x16  # first byte of a TLS client's first record; as a frame length it would be 369 MB
 _CHUNK = 1 << 18
+MINIMUM_VERSION = ssl.TLSVersion.TLSv1_2
 
 
 class TlsMode(StrEnum):
@@ -61,6 +62,11 @@ class TlsLayer:
             if not self._ready:
                 self._shake_hands()
             return self._read() if self._ready else b""
+        except ssl.SSLCertVerificationError as error:
+            raise ProtocolError(
+                f"TLS: the certificate of the peer is refused: {error.verify_message}; "
+                "trust its authority (trust_cert_path) and connect by a name that it certifies"
+            ) from None
         except ssl.SSLError as error:
             raise ProtocolError(f"TLS: {error.reason or error}") from None
 
@@ -109,7 +115,7 @@ class TlsServer:
     mode: TlsMode = TlsMode.PERMISSIVE
     test_mode: bool = True
     key_path: str | None = None
-    key_password: str | None = None
+    key_password: str | None = field(default=None, repr=False)
     cert_path: str | None = None
     need_client_auth: str = "none"
     auth_client: bool = False
@@ -149,9 +155,10 @@ class TlsServer:
 
     def _build(self) -> ssl.SSLContext:
         if self.test_mode:
-            return self_signed_context()
+            return self_signed_context(MINIMUM_VERSION)
         assert self.cert_path is not None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = MINIMUM_VERSION
         context.load_cert_chain(self.cert_path, self.key_path, self.key_password or "")
         if self.need_client_auth.lower() in ("optional", "require"):
             self._ask_for_client_certificate(context)
@@ -170,49 +177,74 @@ class TlsServer:
 
 @dataclass(frozen=True)
 class TlsClient:
-    """How a client speaks TLS; field by field the `tls.client.*` properties of RocketMQ.
+    """How a client speaks TLS. The server's certificate and host name are verified unless `insecure` is set.
 
-    As in RocketMQ the server's certificate is checked only with `auth_server`, and then its chain, not its host name.
+    >>> TlsClient(trust_cert_path="ca.pem").verifies
+    True
     """
 
-    test_mode: bool = True
-    key_path: str | None = None
-    key_password: str | None = None
-    cert_path: str | None = None
-    auth_server: bool = False
     trust_cert_path: str | None = None
+    """The authorities to trust; those of the system when there is none."""
+    cert_path: str | None = None
+    """The client's own certificate, for servers that ask for one."""
+    key_path: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    insecure: bool = False
+    """Encrypt only: any certificate of any host is accepted, so that whoever sits in between can read everything."""
+    check_host_name: bool = True
+    """False: verify the chain of certificates alone, as RocketMQ's `tls.client.authServer` does."""
+    auth_server: bool = True
+    """RocketMQ's name for the verification, which is on; False is accepted only with `insecure=True`."""
     _source: ContextSource = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        files = [] if self.test_mode else [p for p in (self.key_path, self.cert_path, self.trust_cert_path) if p]
+        if not self.auth_server and not self.insecure:
+            raise ConfigError("auth_server=False verifies nothing: set insecure=True if that is intended", key="tls")
+        files = [path for path in (self.key_path, self.cert_path, self.trust_cert_path) if path]
         object.__setattr__(self, "_source", ContextSource(self._build, files))
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, object]) -> "TlsClient | None":
-        """From RocketMQ's keys; none unless `tls.enable` is true."""
+        """From RocketMQ's keys with RocketMQ's meaning; none unless `tls.enable` is true.
+
+        Test mode, RocketMQ's default, verifies nothing and shows no certificate; otherwise `tls.client.authServer`
+        verifies the chain, never the host name.
+        """
         if not _flag(properties, "tls.enable", False):
             return None
+        if _flag(properties, "tls.test.mode.enable", True):
+            return cls(insecure=True, check_host_name=False)
         return cls(
-            test_mode=_flag(properties, "tls.test.mode.enable", True),
+            trust_cert_path=_text(properties, "tls.client.trustCertPath"),
+            cert_path=_text(properties, "tls.client.certPath"),
             key_path=_text(properties, "tls.client.keyPath"),
             key_password=_text(properties, "tls.client.keyPassword"),
-            cert_path=_text(properties, "tls.client.certPath"),
-            auth_server=_flag(properties, "tls.client.authServer", False),
-            trust_cert_path=_text(properties, "tls.client.trustCertPath"),
+            insecure=not _flag(properties, "tls.client.authServer", False),
+            check_host_name=False,
         )
 
-    def layer(self) -> TlsLayer:
-        """The TLS layer for a new connection."""
-        return TlsLayer(self._source.get(), server_side=False)
+    @property
+    def verifies(self) -> bool:
+        """Whether a server has to prove who it is."""
+        return not self.insecure
+
+    def layer(self, host: str) -> TlsLayer:
+        """The TLS layer for a new connection to a host; ProtocolError says what is wrong with the files."""
+        context = self._source.get()
+        try:
+            return TlsLayer(context, server_side=False, host=host)
+        except ValueError as error:
+            raise ProtocolError(f"TLS: {host!r} is not a host name that a certificate can be for: {error}") from None
 
     def _build(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        if self.test_mode or not self.auth_server:
+        context.minimum_version = MINIMUM_VERSION
+        context.check_hostname = self.check_host_name and not self.insecure
+        if self.insecure:
             context.verify_mode = ssl.CERT_NONE
         else:
             _trust(context, self.trust_cert_path, ssl.Purpose.SERVER_AUTH)
-        if not self.test_mode and self.cert_path:
+        if self.cert_path:
             context.load_cert_chain(self.cert_path, self.key_path, self.key_password or "")
         return context
 

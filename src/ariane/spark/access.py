@@ -1,6 +1,6 @@
 """How sources and sinks reach a cluster: addresses, access keys and TLS, as options of a read or write."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from ariane.client.connect.acl import Signer
@@ -10,7 +10,7 @@ from ariane.remoting import TlsClient
 from ariane.spark.options import Given
 
 ACCESS_OPTIONS: Final = (
-    "nameServer", "accessKey", "secretKey", "securityToken", "tls", "tlsTestMode", "tlsAuthServer", "tlsTrustCertPath",
+    "nameServer", "accessKey", "secretKey", "securityToken", "tls", "tlsInsecure", "tlsTrustCertPath",
     "tlsCertPath", "tlsKeyPath", "tlsKeyPassword",
 )  # fmt: skip
 
@@ -21,15 +21,14 @@ class Access:
 
     name_servers: tuple[str, ...]
     access_key: str | None = None
-    secret_key: str | None = None
-    security_token: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    security_token: str | None = field(default=None, repr=False)
     tls: bool = False
-    tls_test_mode: bool = True
-    tls_auth_server: bool = False
+    tls_insecure: bool = False
     tls_trust_cert_path: str | None = None
     tls_cert_path: str | None = None
     tls_key_path: str | None = None
-    tls_key_password: str | None = None
+    tls_key_password: str | None = field(default=None, repr=False)
 
     @classmethod
     def parse(cls, given: Given) -> "Access":
@@ -39,8 +38,7 @@ class Access:
             secret_key=given.text("secretKey") or None,
             security_token=given.text("securityToken") or None,
             tls=given.flag("tls", False),
-            tls_test_mode=given.flag("tlsTestMode", "tlsAuthServer" not in given and "tlsCertPath" not in given),
-            tls_auth_server=given.flag("tlsAuthServer", False),
+            tls_insecure=given.flag("tlsInsecure", False),
             tls_trust_cert_path=given.text("tlsTrustCertPath") or None,
             tls_cert_path=given.text("tlsCertPath") or None,
             tls_key_path=given.text("tlsKeyPath") or None,
@@ -56,16 +54,13 @@ class Access:
     def _check_certificates(self, given: Given) -> None:
         """An option that would do nothing is an error: somebody relies on it."""
         for name, needed in (
-            ("tlsTrustCertPath", "tlsAuthServer=true" if not self.tls_auth_server else ""),
             ("tlsKeyPath", "tlsCertPath" if self.tls_cert_path is None else ""),
             ("tlsKeyPassword", "tlsKeyPath" if self.tls_key_path is None else ""),
         ):
             if name in given and needed:
                 raise ConfigError(f"option {name} needs option {needed}")
-        if self.tls_test_mode and (self.tls_auth_server or self.tls_cert_path is not None):
-            raise ConfigError(
-                "option tlsTestMode=true uses no certificates: it contradicts tlsAuthServer and tlsCertPath"
-            )
+        if self.tls_insecure and self.tls_trust_cert_path is not None:
+            raise ConfigError("option tlsInsecure=true verifies nothing: it contradicts tlsTrustCertPath")
 
     def signer(self) -> Signer | None:
         """What signs requests; none without keys."""
@@ -78,12 +73,11 @@ class Access:
         if not self.tls:
             return None
         return TlsClient(
-            self.tls_test_mode,
-            self.tls_key_path,
-            self.tls_key_password,
-            self.tls_cert_path,
-            self.tls_auth_server,
-            self.tls_trust_cert_path,
+            trust_cert_path=self.tls_trust_cert_path,
+            cert_path=self.tls_cert_path,
+            key_path=self.tls_key_path,
+            key_password=self.tls_key_password,
+            insecure=self.tls_insecure,
         )
 
     def client_options(self) -> ClientOptions:

@@ -37,7 +37,7 @@ class BlockingConnection:
         self.address = address
         self._signer = access.signer()
         tls = access.tls_client()
-        self._tls = None if tls is None else tls.layer()
+        self._tls = None if tls is None else tls.layer(parse_address(address)[0])
         self._plain = bytearray()  # decrypted, not yet taken
         self._asked: dict[int, Command] = {}
         self._count = 0
