@@ -77,7 +77,9 @@ def compiled() -> list[Extension]:
     try:
         from mypyc.build import mypycify
 
-        extensions: list[Extension] = mypycify(["--config-file=", "--ignore-missing-imports", *HOT], opt_level="2")
+        extensions: list[Extension] = mypycify(
+            ["--config-file=", "--ignore-missing-imports", *HOT], opt_level=os.environ.get("ARIANE_OPT_LEVEL", "2")
+        )
     except (Exception, SystemExit) as error:  # the compiler ends the process when it refuses a module
         print(f"The hot path could not be compiled ({error}): it stays plain Python.")
         return []
@@ -86,4 +88,8 @@ def compiled() -> list[Extension]:
     return extensions
 
 
-setup(ext_modules=compiled())
+extensions = compiled()
+requires = ["msgspec>=0.19"]
+if extensions:
+    requires.append("librt>=0.16")  # what compiled modules import; plain ones of the client do without
+setup(ext_modules=extensions, install_requires=requires)

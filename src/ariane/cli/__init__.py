@@ -6,6 +6,7 @@ It needs more than the client does, so the entry points say what to install when
 import sys
 
 from ariane.errors import ArianeError
+from ariane.extras import extra
 
 
 def main() -> None:
@@ -24,14 +25,10 @@ def mqbroker() -> None:
 
 
 def _app(name: str, *command: str) -> None:
-    try:
-        from ariane.cli.app import app
-    except ModuleNotFoundError as error:
-        if error.name and error.name.startswith("ariane"):
-            raise
-        sys.exit(f"{name}: {error.name} is not installed; the commands need: pip install 'ariane[broker]'")
     sys.argv[1:1] = command
     try:
+        with extra("spark" if sys.argv[1:2] == ["pipeline"] else "broker", "the command line"):
+            from ariane.cli.app import app
         app(prog_name="ariane")
     except (ArianeError, OSError) as error:
         sys.exit(f"{name}: {error}")

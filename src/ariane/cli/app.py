@@ -1,14 +1,75 @@
-"""`ariane` and its commands, put together."""
+"""`ariane` and its commands. A command is imported when it is run, so that none pays for the others' packages."""
 
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from ariane.cli import messages, pipeline, servers, store
 from ariane.cli.screen import console
+from ariane.extras import MissingExtra, extra
 from ariane.version import describe
 
+
+class Lazy(NamedTuple):
+    """Where a command is, and the extra that brings what it needs."""
+
+    module: str
+    attribute: str
+    extra: str
+
+
+COMMANDS = {
+    "up": Lazy("servers", "up", "broker"),
+    "namesrv": Lazy("servers", "namesrv", "broker"),
+    "broker": Lazy("servers", "broker", "broker"),
+    "send": Lazy("messages", "send", "broker"),
+    "tail": Lazy("messages", "tail", "broker"),
+    "store": Lazy("store", "app", "broker"),
+    "pipeline": Lazy("pipeline", "app", "spark"),
+}
+
+
+class Commands(TyperGroup):
+    """The commands of the table above."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        try:
+            return _load(cmd_name, COMMANDS[cmd_name])
+        except MissingExtra as missing:
+            return _Unavailable(cmd_name, missing)
+
+
+def _load(name: str, lazy: Lazy) -> Any:
+    with extra(lazy.extra, f"ariane {name}"):
+        found = getattr(import_module(f"ariane.cli.{lazy.module}"), lazy.attribute)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False)
+        alone.command(name)(found)
+        found = alone
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
+
+
+class _Unavailable(TyperCommand):
+    """A command whose extra is not installed: it is listed, and says what to install when it is run."""
+
+    def __init__(self, name: str, missing: MissingExtra) -> None:
+        super().__init__(name, help=f"Not installed: {missing}", add_help_option=False)
+        self._missing = missing
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        raise self._missing
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Apache RocketMQ 4.9 in Python: run servers, send and read messages, look into stores.",
     no_args_is_help=True,
     add_completion=False,
@@ -27,12 +88,3 @@ def _version(wanted: bool) -> None:
 def _root(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="print it")] = False,
 ) -> None: ...
-
-
-app.command()(servers.up)
-app.command()(servers.namesrv)
-app.command()(servers.broker)
-app.command()(messages.send)
-app.command()(messages.tail)
-app.add_typer(store.app, name="store")
-app.add_typer(pipeline.app, name="pipeline")

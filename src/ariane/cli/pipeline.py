@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from ariane.spark.pipelines.origin import Origin
     from ariane.spark.pipelines.status import FileStatus
 
-app = typer.Typer(cls=PipelineGroup, help="Data pipelines over topics and stores, on Spark.", no_args_is_help=True)
+app = typer.Typer(
+    add_completion=False,
+    cls=PipelineGroup,
+    help="Data pipelines over topics and stores, on Spark.",
+    no_args_is_help=True,
+)
 out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True)
 

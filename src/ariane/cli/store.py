@@ -19,7 +19,10 @@ from ariane.store.layout import Layout
 from ariane.store.offline import Inspection, Wanted, dump, inspect, rebuild, verify
 from ariane.store.offline import Progress as Told
 
-app = typer.Typer(help="Look into a store that no broker uses: what is in it, is it whole, what do messages say.")
+app = typer.Typer(
+    add_completion=False,
+    help="Look into a store that no broker uses: what is in it, is it whole, what do messages say.",
+)
 out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True)
 

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken, v_args
-
+from ariane.extras import extra
 from ariane.filter import nodes
 from ariane.filter.comparing import Type
 from ariane.filter.errors import FilterSyntaxError
 from ariane.filter.java_values import INTEGER_MAX, LONG_MAX
 from ariane.filter.nodes import Node, WrongOperand
+
+with extra("broker", "an SQL92 filter"):
+    from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken, v_args
 
 SMALLEST_DOUBLE = 5e-324
 LONGEST = 64 * 1024

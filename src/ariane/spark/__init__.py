@@ -6,6 +6,8 @@ Nothing that needs Spark is imported before it is asked for: executors and the p
 from importlib import import_module
 from typing import Any
 
+from ariane.extras import extra
+
 _FUNCTIONS = {
     "Archive": "pipelines.archive",
     "start_archive": "pipelines.archive",
@@ -37,4 +39,5 @@ __all__ = list(_FUNCTIONS)
 def __getattr__(name: str) -> Any:
     if name not in _FUNCTIONS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_FUNCTIONS[name]}"), name)
+    with extra("spark", "Ariane's Spark layer"):
+        return getattr(import_module(f"{__name__}.{_FUNCTIONS[name]}"), name)

@@ -8,6 +8,7 @@ from typing import Final
 
 from ariane.client.options import Expression, Sql
 from ariane.errors import ConfigError
+from ariane.extras import MissingExtra
 from ariane.message import is_valid_name
 from ariane.spark import offsets
 from ariane.spark.access import ACCESS_OPTIONS, Access
@@ -162,14 +163,15 @@ def _expression(given: Given) -> Expression:
 
 def _check_sql(text: str) -> None:
     """ConfigError if it is no condition: a pull with one that it cannot parse gets everything from Apache's broker."""
+    from ariane.filter import FilterSyntaxError
+
     try:
-        from ariane.filter import FilterSyntaxError
         from ariane.filter.expression import parse
 
         parse(text)
     except FilterSyntaxError as error:
         raise ConfigError(f"option subExpression={text!r}: {error}") from None
-    except (ModuleNotFoundError, OSError) as error:  # shipped without the parser or its grammar
+    except (MissingExtra, OSError) as error:  # shipped without the parser or its grammar
         log.warning("option subExpression=%r cannot be checked here, brokers will: %s", text, error)
 
 

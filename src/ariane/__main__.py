@@ -1,0 +1,5 @@
+"""`python -m ariane` is the command `ariane`."""
+
+from ariane.cli import main
+
+main()
