@@ -5,6 +5,9 @@ import signal
 import socket
 from pathlib import Path
 
+import pytest
+
+from ariane.cli.host import advertised, own_address
 from ariane.cli.limits import few_files_warning
 from tests.cli.programs import program, run
 from tests.peers.jvm import free_port
@@ -65,6 +68,81 @@ def test_an_address_of_another_machine_is_not_called_taken(tmp_path: Path) -> No
     assert "cannot listen on 198.51.100.77" in ended.stderr
     assert "is taken" not in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_cluster_that_listens_everywhere_advertises_an_address_that_clients_can_use(tmp_path: Path) -> None:
+    namesrv, arguments = _up_arguments(tmp_path / "store")
+    with program(tmp_path, "ariane", *arguments, "--listen", "0.0.0.0", "--advertise", "127.0.0.1") as up:
+        up.await_text("consumed")
+        assert "0.0.0.0" not in up.printed()
+        assert run("ariane", "send", "-n", namesrv, "orders", "paid").stdout.startswith("SEND_OK")
+        assert run("ariane", "tail", "-n", namesrv, "orders", "--count", "1").stdout.split()[-1] == "paid"
+
+
+def test_an_address_that_no_client_can_use_is_not_advertised(tmp_path: Path) -> None:
+    ended = run("ariane", *_up_arguments(tmp_path)[1], "--advertise", "0.0.0.0")
+    assert ended.returncode == 1
+    assert "--advertise 0.0.0.0: clients cannot connect to it" in ended.stderr
+    assert own_address() == advertised("0.0.0.0") == advertised("::")
+    assert advertised("127.0.0.1") == "127.0.0.1"
+
+
+@pytest.mark.parametrize("server", ["up", "broker"])
+def test_a_store_folder_that_cannot_be_made_is_told_in_one_sentence(tmp_path: Path, server: str) -> None:
+    (tmp_path / "taken").write_text("not a folder")
+    for folder in (tmp_path / "taken", tmp_path / "taken" / "below", Path("/proc/no-such-process/store")):
+        if server == "up":
+            arguments = _up_arguments(folder)[1]
+        else:
+            config = tmp_path / "broker.conf"
+            config.write_text(f"storePathRootDir={folder}\nlistenPort={free_port(-2, 1)}\n")
+            arguments = ["broker", "-c", str(config)]
+        ended = run("ariane", *arguments)
+        assert ended.returncode == 1
+        assert len(ended.stderr.strip().splitlines()) == 1, ended.stderr
+        assert f"the store folder {folder} cannot be" in ended.stderr
+
+
+def test_two_tails_of_one_topic_both_print_every_message(tmp_path: Path) -> None:
+    namesrv, arguments = _up_arguments(tmp_path / "store")
+    with program(tmp_path, "ariane", *arguments, "--no-first-message") as up:
+        up.await_text("Ctrl-C stops it")
+        with (
+            program(tmp_path, "ariane", "tail", "-n", namesrv, "orders") as first,
+            program(tmp_path, "ariane", "tail", "-n", namesrv, "orders") as second,
+        ):
+            for tail in (first, second):
+                tail.await_text("topic orders does not exist yet")
+            for number in range(8):  # more than there are queues
+                assert run("ariane", "send", "-n", namesrv, "orders", f"paid-{number}").returncode == 0
+            for tail in (first, second):
+                for number in range(8):
+                    tail.await_text(f" paid-{number}\n")
+                assert tail.stop(signal.SIGINT) == 0
+                printed = tail.printed().splitlines()[1:]
+                assert sorted(line.split()[-1] for line in printed) == [f"paid-{number}" for number in range(8)]
+        with program(tmp_path, "ariane", "tail", "-n", namesrv, "orders", "--from", "end", "--count", "1") as late:
+            number = 0
+            while late.process.poll() is None:  # until it is at the end and sees one of them
+                number += 1
+                assert run("ariane", "send", "-n", namesrv, "orders", f"late-{number}").returncode == 0
+            assert late.process.returncode == 0
+            assert late.printed().split()[-1].startswith("late-")
+
+
+def test_a_tail_goes_on_when_its_broker_comes_back(tmp_path: Path) -> None:
+    namesrv, arguments = _up_arguments(tmp_path / "store")
+    with program(tmp_path, "ariane", *arguments) as up:
+        up.await_text("consumed")
+        assert run("ariane", "send", "-n", namesrv, "orders", "before").returncode == 0
+        with program(tmp_path, "ariane", "tail", "-n", namesrv, "orders") as tail:
+            tail.await_text("before")
+            up.stop(signal.SIGKILL)
+            with program(tmp_path, "ariane", *arguments) as again:
+                again.await_text("consumed")
+                assert run("ariane", "send", "-n", namesrv, "orders", "after").returncode == 0
+                tail.await_text("after")
+            assert tail.printed().count("before") == 1
 
 
 def test_a_taken_port_that_is_needed_beside_another_is_named(tmp_path: Path) -> None:

@@ -40,6 +40,26 @@ def _interface_addresses() -> list[str]:
     return addresses
 
 
+def is_unspecified(address: str) -> bool:
+    """Whether it means all addresses of this machine, such as 0.0.0.0."""
+    try:
+        return ip_address(address.strip("[]")).is_unspecified
+    except ValueError:
+        return not address
+
+
+def advertised(listen: str) -> str:
+    """The address to tell clients of a server that listens there."""
+    return own_address() if is_unspecified(listen) else listen
+
+
+def local_address(listen: str) -> str:
+    """The address at which this machine itself reaches a server that listens there."""
+    if not is_unspecified(listen):
+        return listen
+    return "::1" if ":" in listen else "127.0.0.1"
+
+
 def reach_warning(address: str, option: str) -> str | None:
     """What to tell the user when clients elsewhere cannot reach the advertised address."""
     try:

@@ -1,4 +1,9 @@
-"""How many files and connections this process may have open."""
+"""What this process may do: how many files and connections it may open, and whether it may write its store."""
+
+from pathlib import Path
+
+from ariane.env import Files
+from ariane.errors import ConfigError
 
 ENOUGH = 65_536  # a connection a client, and a file for each queue that is in use
 
@@ -31,3 +36,20 @@ def few_files_warning(limit: int | None) -> str | None:
         f"only {limit} files and connections may be open at once, and a busy broker wants {ENOUGH}; "
         "say so with ulimit -n, or LimitNOFILE= in its systemd unit"
     )
+
+
+def check_store_folder(files: Files, folder: Path) -> None:
+    """Make the store folder; ConfigError says in one sentence why it cannot be written."""
+    probe = folder / ".writable"
+    try:
+        files.make_folder(folder)
+        files.replace(probe, b"")
+        files.remove(probe)
+    except (FileExistsError, NotADirectoryError) as error:
+        at = error.filename or folder
+        raise ConfigError(f"the store folder {folder} cannot be made: {at} is a file; name another folder") from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(
+            f"the store folder {folder} cannot be written ({reason}); change its permissions or name another folder"
+        ) from None

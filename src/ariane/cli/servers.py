@@ -7,8 +7,8 @@ import typer
 
 from ariane.broker import Broker, BrokerOptions
 from ariane.cli.first_message import show_first_message
-from ariane.cli.host import reach_warning, this_host
-from ariane.cli.limits import few_files_warning, raise_open_files
+from ariane.cli.host import advertised, is_unspecified, local_address, reach_warning, this_host
+from ariane.cli.limits import check_store_folder, few_files_warning, raise_open_files
 from ariane.cli.logs import LogLevel
 from ariane.cli.messages import DEFAULT_NAMESRV
 from ariane.cli.screen import console, introduce, print_properties, this_command
@@ -16,6 +16,7 @@ from ariane.cli.serve import run, running, until_stopped
 from ariane.env import Env
 from ariane.errors import ConfigError
 from ariane.namesrv import NameServer, NamesrvOptions
+from ariane.remoting import format_address
 from ariane.settings import Value
 
 SMALL_FILES: dict[str, Value] = {  # a laptop must not lose gigabytes to files made ahead
@@ -33,26 +34,36 @@ PrintConfig = Annotated[bool, typer.Option("-p", help="print the configuration a
 
 def up(
     store: Annotated[Path, typer.Option(help="folder of the messages")] = Path("store"),
-    host: Annotated[str, typer.Option(help="address to listen on and to tell clients")] = "127.0.0.1",
+    listen: Annotated[str, typer.Option("--listen", "--host", help="address to listen on")] = "127.0.0.1",
+    advertise: Annotated[
+        str | None,
+        typer.Option(help="address that clients are told; without it the one of --listen, or this host's for 0.0.0.0"),
+    ] = None,
     namesrv_port: Annotated[int, typer.Option(help="port of the name server")] = 9876,
     broker_port: Annotated[int, typer.Option(help="port of the broker")] = 10911,
     first_message: Annotated[bool, typer.Option(help="send and consume one message to show that it works")] = True,
     log_level: Level = LogLevel.WARNING,
 ) -> None:
     """Run a whole cluster in this process: name server and broker, messages in a folder."""
-    run(_up(store.resolve(), host, namesrv_port, broker_port, first_message), log_level)
+    reach = advertise or advertised(listen)
+    if is_unspecified(reach):
+        raise ConfigError(f"--advertise {reach}: clients cannot connect to it; name an address of this machine")
+    run(_up(store.resolve(), listen, reach, namesrv_port, broker_port, first_message), log_level)
 
 
-async def _up(store: Path, host: str, namesrv_port: int, broker_port: int, first_message: bool) -> None:
+async def _up(
+    store: Path, listen: str, advertise: str, namesrv_port: int, broker_port: int, first_message: bool
+) -> None:
     raise_open_files()
     env = Env()
-    name_server = NameServer(_embedded_namesrv(store, host, namesrv_port), env)
+    check_store_folder(env.files, store)
+    name_server = NameServer(_embedded_namesrv(store, listen, namesrv_port), env)
     async with running(name_server, namesrv_port, "--namesrv-port"):
-        address = f"{host}:{name_server.port}"
-        broker = Broker(_embedded_broker(store, host, broker_port, address), env)
+        inside = format_address(local_address(listen), name_server.port)
+        broker = Broker(_embedded_broker(store, listen, advertise, broker_port, inside), env)
         async with running(broker, broker_port, "--broker-port"):
-            _introduce_up(store, address, broker)
-            await until_stopped(show_first_message(address) if first_message else None)
+            _introduce_up(store, format_address(advertise, name_server.port), broker)
+            await until_stopped(show_first_message(inside) if first_message else None)
             console.print("Stopping ...")
     console.print("Stopped; every message is on the disk.")
 
@@ -66,13 +77,13 @@ def _embedded_namesrv(store: Path, host: str, port: int) -> NamesrvOptions:
     return NamesrvOptions.load(host=this_host()).replaced(changes)
 
 
-def _embedded_broker(store: Path, host: str, port: int, namesrv: str) -> BrokerOptions:
+def _embedded_broker(store: Path, listen: str, advertise: str, port: int, namesrv: str) -> BrokerOptions:
     changes: dict[str, Value] = {
         "brokerName": "broker-a",
         "listenPort": port,
-        "bindAddress": host,
-        "brokerIP1": host,
-        "brokerIP2": host,
+        "bindAddress": listen,
+        "brokerIP1": advertise,
+        "brokerIP2": advertise,
         "namesrvAddr": namesrv,
         "storePathRootDir": str(store),
         "enablePropertyFilter": True,
@@ -82,7 +93,7 @@ def _embedded_broker(store: Path, host: str, port: int, namesrv: str) -> BrokerO
 
 def _introduce_up(store: Path, namesrv: str, broker: Broker) -> None:
     facts = [("name server", namesrv), ("broker", broker.address), ("store", str(store))]
-    warning = reach_warning(broker.address.rpartition(":")[0], "--host ADDRESS")
+    warning = reach_warning(broker.address.rpartition(":")[0], "--listen and --advertise")
     introduce("Cluster in one process", facts, [warning] if warning else [])
     console.print("\nAnother terminal can try:")
     where = "" if namesrv == DEFAULT_NAMESRV else f" -n {namesrv}"
@@ -135,7 +146,9 @@ def broker(
 
 async def _broker(options: BrokerOptions) -> None:
     few = few_files_warning(raise_open_files())
-    server = Broker(options, Env())
+    env = Env()
+    check_store_folder(env.files, Path(options.store_path_root_dir))
+    server = Broker(options, env)
     async with running(server, options.listen_port, "listenPort in the configuration"):
         _introduce_broker(options, server, [few] if few else [])
         await until_stopped()
