@@ -106,11 +106,15 @@ async def test_a_changed_option_is_written_to_the_file_that_the_broker_was_start
     given = small_options(tmp_path / "store").settings
     lines = "".join(f"{name}={given.text(name)}\n" for name in sorted(given.given))
     file.write_text(f"# ours\n{lines}")
-    broker = Broker(BrokerOptions.load(file.read_text(), file=str(file)), Env())
-    async with Talk.to(broker) as talk:
+    options = BrokerOptions.load(file.read_text(), file=str(file)).replaced({"brokerName": "from-the-command-line"})
+    async with Talk.to(Broker(options, Env())) as talk:
         await ok(talk, RequestCode.UPDATE_BROKER_CONFIG, None, b"waitTimeMillsInSendQueue=201\n")
+        await ok(talk, RequestCode.UPDATE_BROKER_CONFIG, None, b"transactionCheckMax=7\n")
+        await ok(talk, RequestCode.UPDATE_BROKER_CONFIG, None, b"transactionCheckMax=8\nwaitTimeMillsInSendQueue=202\n")
     assert file.read_text().startswith("# ours\n")
-    assert BrokerOptions.load(file.read_text()).wait_time_mills_in_send_queue == 201
+    kept = BrokerOptions.load(file.read_text())
+    assert (kept.wait_time_mills_in_send_queue, kept.transaction_check_max) == (202, 8)
+    assert kept.broker_name == "broker-a"
 
 
 @pytest.mark.parametrize(

@@ -220,6 +220,15 @@ def test_command_line_values_replace_the_files() -> None:
     assert (options.namesrv_addr, options.listen_port, options.ha_listen_port) == ("b:2", 0, 0)
 
 
+def test_an_error_names_the_place_of_the_value() -> None:
+    with pytest.raises(ConfigError) as of_file:
+        load("listenPort=1\nbrokerRole=SLAVE")
+    assert str(of_file.value).startswith("broker.conf: brokerId: ")
+    with pytest.raises(ConfigError) as of_command_line:
+        load("listenPort=1").replaced({"brokerRole": "SLAVE", "brokerId": 0})
+    assert str(of_command_line.value).startswith("brokerId: ")
+
+
 def test_attributes_are_exactly_the_used_options_with_their_types() -> None:
     fields = {f.name: f.type for f in dataclasses.fields(BrokerOptions) if f.name != "settings"}
     assert fields.keys() == {option.attribute for option in BROKER_TABLE if option.used}

@@ -20,13 +20,15 @@ class Settings:
     given: frozenset[str] = frozenset()
     """The names that a file, the command line or an update set."""
     file: str = ""
+    """The properties file, where changes at run time are kept; empty when there is none."""
     lines: Mapping[str, int] = field(default_factory=dict)
+    """The line of the file that set an option; 0 when the command line or an update set it."""
 
     @classmethod
     def load(cls, table: OptionTable, text: str, *, file: str, host: Host) -> Settings:
         """The defaults for the host, overwritten by a properties file."""
         defaults = {option.name: option.default_for(host) for option in table}
-        return cls(table, defaults, file=file)._with_entries(parse_properties(text, file))
+        return cls(table, defaults, file=file)._with_entries(parse_properties(text, file), file)
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -63,8 +65,7 @@ class Settings:
 
     def replaced(self, changes: Mapping[str, Value]) -> Settings:
         """The same with typed or text values of named options, checked like a file's."""
-        entries = [Entry(key, java_text(value), 0) for key, value in changes.items()]
-        return replace(self, file="")._with_entries(entries)
+        return self._with_entries([Entry(key, java_text(value), 0) for key, value in changes.items()], "")
 
     def updated(self, key: str, value: str) -> Settings:
         """The same with one value changed by a request at run time; NotUpdatable unless the key is safe."""
@@ -82,21 +83,19 @@ class Settings:
 
     def error(self, name: str, reason: str) -> ConfigError:
         """A ConfigError about an option, placed at its line when a file set it."""
-        return ConfigError(reason, key=name, file=self.file, line=self.lines.get(name, 0))
+        line = self.lines.get(name)
+        return ConfigError(reason, key=name, file="" if line == 0 else self.file, line=line or 0)
 
-    def _with_entries(self, entries: Iterable[Entry]) -> Settings:
+    def _with_entries(self, entries: Iterable[Entry], file: str) -> Settings:
+        """The same with the entries of a file, or of no file; an error names the place."""
         values = dict(self.values)
         lines = dict(self.lines)
         for entry in entries:
-            name, value = self._read(entry)
-            values[name] = value
-            lines[name] = entry.line
+            try:
+                option = self.table.find(entry.key)
+                values[option.name] = option.parse(entry.value)
+            except ConfigError as error:
+                raise error.at(file, entry.line) from None
+            lines[option.name] = entry.line
         given = self.given | lines.keys()
         return replace(self, values=values, given=given, lines=lines)
-
-    def _read(self, entry: Entry) -> tuple[str, Value]:
-        try:
-            option = self.table.find(entry.key)
-            return option.name, option.parse(entry.value)
-        except ConfigError as error:
-            raise error.at(self.file, entry.line) from None
