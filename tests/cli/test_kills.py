@@ -9,12 +9,22 @@ from pathlib import Path
 import pytest
 
 from ariane import Message, MessageQueue, aio
-from ariane.errors import ArianeError
+from ariane.env import SystemClock
+from ariane.errors import ArianeError, RemotingError
+from ariane.protocol.bodies import TopicConfigTable
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.command import Command
+from ariane.protocol.units import decode_units
+from ariane.remoting import Client
+from tests.broker.talk import pull_fields, send_fields
+from tests.broker.test_topics import create_fields
 from tests.cli.programs import Program, program
 from tests.peers.jvm import free_port, listening, until
 
 KILLS = 25  # in each of the two modes
 WRITERS = 4
+CREATORS = 6
+CREATOR_KILLS = 4
 TOPIC = "orders"
 
 
@@ -58,11 +68,12 @@ class Load:
                 self._enough.set()
 
 
-def _configure(folder: Path, names: int, port: int, flush: str) -> None:
+def _configure(folder: Path, names: int, port: int, flush: str, more: str = "") -> None:
     (folder / "broker.conf").write_text(
         f"brokerName=a\nbrokerIP1=127.0.0.1\nlistenPort={port}\nnamesrvAddr=127.0.0.1:{names}\n"
         f"storePathRootDir={folder}/store\nflushDiskType={flush}\nmappedFileSizeCommitLog=131072\n"
         "maxHashSlotNum=1000\nmaxIndexNum=4000\nmappedFileSizeConsumeQueue=4000\ndiskMaxUsedSpaceRatio=95\n"
+        f"{more}"
     )
 
 
@@ -106,3 +117,121 @@ async def test_nothing_acknowledged_is_lost_and_order_is_kept(flush: str, tmp_pa
         assert stored[writer] == sorted(set(stored[writer]))
         assert set(load.acknowledged[writer]) <= set(stored[writer])
     assert sum(map(len, load.acknowledged)) >= KILLS * 10
+
+
+class Creators:
+    """Six clients, each of which sends one message to a new topic again and again."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._next = 0
+        self._wanted = 0
+        self._enough = asyncio.Event()
+        self._killed = asyncio.Event()
+        self.acknowledged: list[str] = []
+        self.created: list[str] = []
+
+    async def until_killed(self, broker: Program, count: int) -> None:
+        """Create topics until `count` are acknowledged, then kill the broker under the clients."""
+        self._wanted = count
+        self._enough.clear()
+        self._killed.clear()
+        clients = [asyncio.ensure_future(self._create(client)) for client in range(CREATORS)]
+        await asyncio.wait_for(self._enough.wait(), 120)
+        broker.process.send_signal(signal.SIGKILL)
+        self._killed.set()
+        await asyncio.gather(*clients)
+        broker.process.wait(60)
+
+    async def _create(self, client: int) -> None:
+        """Half of the clients create by sending, the others by an operator's request."""
+        connection = Client(clock=SystemClock())
+        try:
+            while not self._killed.is_set():
+                self._next += 1
+                topic, code, fields = f"topic-{self._next}", RequestCode.SEND_MESSAGE_V2, send_fields
+                if client % 2:
+                    code, fields = RequestCode.UPDATE_AND_CREATE_TOPIC, create_fields
+                answer = await connection.request(self._address, Command(code, fields(topic), b"x"), 60)
+                assert answer.code == 0, answer.remark
+                (self.created if client % 2 else self.acknowledged).append(topic)
+                self._wanted -= 1
+                if self._wanted == 0:
+                    self._enough.set()
+        except RemotingError:
+            assert self._killed.is_set()
+        finally:
+            await connection.close()
+
+
+@pytest.mark.timeout(600)
+async def test_topics_created_by_many_clients_at_once_are_there_after_kills(tmp_path: Path) -> None:
+    chance = random.Random("topics")
+    port = free_port(-2, 1)
+    _configure(tmp_path, free_port(), port, "ASYNC_FLUSH")
+    address = f"127.0.0.1:{port}"
+    creators = Creators(address)
+    broker = _start(tmp_path, port)
+    try:
+        for _ in range(CREATOR_KILLS):
+            await creators.until_killed(broker, chance.randrange(20, 60))
+            broker = _start(tmp_path, port)
+        connection = Client(clock=SystemClock())
+        try:
+            for topic in creators.acknowledged:
+                pulled = await connection.request(address, Command(RequestCode.PULL_MESSAGE, pull_fields(topic)), 60)
+                assert (pulled.code, topic) == (0, topic)
+            table = await connection.request(address, Command(RequestCode.GET_ALL_TOPIC_CONFIG), 60)
+            assert set(creators.created) <= set(TopicConfigTable.decode(table.body).topic_config_table)
+        finally:
+            await connection.close()
+    finally:
+        broker.process.kill()
+        broker.process.wait()
+    assert creators.acknowledged
+    assert creators.created
+
+
+@pytest.mark.timeout(600)
+async def test_offsets_and_delayed_messages_go_on_where_a_killed_broker_was(tmp_path: Path) -> None:
+    """The whole files are written once an hour here: what survives, the journals hold."""
+    port = free_port(-2, 1)
+    rare = "flushConsumerOffsetInterval=3600000\nflushDelayOffsetInterval=3600000\nmessageDelayLevel=1s\n"
+    _configure(tmp_path, free_port(), port, "ASYNC_FLUSH", rare)
+    config = tmp_path / "store" / "config"
+
+    async def ask(code: int, fields: dict[str, str], body: bytes = b"") -> Command:
+        connection = Client(clock=SystemClock())
+        try:
+            answer = await connection.request(f"127.0.0.1:{port}", Command(code, fields, body), 60)
+        finally:
+            await connection.close()
+        assert answer.code == 0, answer.remark
+        return answer
+
+    where = {"topic": TOPIC, "queueId": "0"}
+    broker = _start(tmp_path, port)
+    try:
+        for round in range(1, 4):
+            await ask(RequestCode.SEND_MESSAGE_V2, send_fields(TOPIC, properties="DELAY\x011\x02"), b"%d" % round)
+            commit = {**where, "consumerGroup": "g", "commitOffset": str(round * 100)}
+            await ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit)
+            until(lambda: b":%d}" % (round * 100) in _read(config / "consumerOffset.journal"), 120, "offsets")  # noqa: B023
+            until(lambda: b'"1":%d' % round in _read(config / "delayOffset.journal"), 120, "progress")  # noqa: B023
+            broker.process.kill()
+            broker.process.wait()
+            broker = _start(tmp_path, port)
+            committed = await ask(RequestCode.QUERY_CONSUMER_OFFSET, {**where, "consumerGroup": "g"})
+            assert committed.fields["offset"] == str(round * 100)
+            pulled = await ask(RequestCode.PULL_MESSAGE, pull_fields(TOPIC))
+            assert [unit.body for unit in decode_units(pulled.body)] == [b"%d" % n for n in range(1, round + 1)]
+    finally:
+        broker.process.kill()
+        broker.process.wait()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ariane.broker.delay.delivery import Delay
 from ariane.broker.periodic import Periodic
+from ariane.broker.tables.persistence import JOURNAL_INTERVAL
 from ariane.broker.transactions.check import TransactionCheck
 from ariane.broker.transactions.half_messages import HALF_QUEUE, Transactions, is_prepared, make_half
 from ariane.message import CHECK_MAX_TIME_TOPIC, HALF_TOPIC
@@ -43,9 +44,13 @@ class MessageKinds:
             clock,
             give_up_topic=lambda: self._ensure(CHECK_MAX_TIME_TOPIC),
         )
-        self._snapshot = b""
-        self._file = broker.persistence.table("delayOffset.json", lambda: self._snapshot, self.delay.load)
+        self._snapshot = b""  # progress whose messages are on the disk
+        self._journaled = b""  # the same, as last appended to the journal
+        self._file = broker.persistence.journaled(
+            "delayOffset.json", lambda: self._snapshot, self._load, self._take_changes, self._load
+        )
         self._periodics = [
+            Periodic(clock, JOURNAL_INTERVAL, self._append, name="append delay offsets to the journal"),
             Periodic(
                 clock,
                 broker.options.flush_delay_offset_interval_ms / 1000,
@@ -123,13 +128,33 @@ class MessageKinds:
         return self._recovery is not None and self._recovery.done()
 
     async def save(self) -> None:
-        """Keep how far delayed messages came, once their copies are on the disk: else a power cut would lose them."""
+        """Write how far each delay level came."""
+        if await self._take_snapshot():
+            await self._file.save()
+
+    async def _append(self) -> None:
+        """Append how far each delay level came to the journal."""
+        if self.delay.encode() != self._snapshot and await self._take_snapshot():
+            await self._file.append()
+
+    async def _take_snapshot(self) -> bool:
+        """Take the progress once the delivered messages are on the disk: else a power cut would lose them."""
         snapshot, end = self.delay.encode(), self.delay.durable_end()
         if not await self._flushed(end):
             log.warning("delay offsets are not saved: the log is not flushed up to %d", end)
-            return
+            return False
         self._snapshot = snapshot
-        await self._file.save_aside()
+        return True
+
+    def _load(self, data: bytes) -> None:
+        self.delay.load(data)
+        self._snapshot = self.delay.encode()
+
+    def _take_changes(self) -> bytes:
+        if self._snapshot == self._journaled:
+            return b""
+        self._journaled = self._snapshot
+        return self._snapshot
 
     async def _flushed(self, end: int) -> bool:
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

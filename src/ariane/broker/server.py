@@ -89,7 +89,7 @@ class Broker:
         self.stats = BrokerStats(options.broker_cluster_name, detailed=options.enable_detail_stat)
         self.totals = StoreStats(self.env.clock.now_ms())
         self.filters = new_filters(self)
-        self.persistence = Persistence(self)
+        self.persistence = Persistence(self.env.files, self.env.clock, options, self.topics, self.groups, self.offsets)
         self.registration = Registration(self)
         self.notices = MemberNotices(self)
         self.rewriters: list[Rewriter] = []

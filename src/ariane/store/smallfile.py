@@ -24,6 +24,11 @@ class ConfigFile:
         self._files = files
         self._good: str | None = None  # the text that is known to be whole, for the next .bak
 
+    @property
+    def text(self) -> str:
+        """The text that was last loaded or saved, empty when there was none."""
+        return self._good or ""
+
     def load(self, parse: Callable[[str], T]) -> T | None:
         """The value of the file, else of its `.bak`; None when neither is there or can be read."""
         for path in (self.path, self.backup):

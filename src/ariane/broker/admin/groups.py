@@ -26,17 +26,18 @@ class AdminGroupsHandler:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def update(self, _: Connection, request: Command) -> Command:
+    async def update(self, _: Connection, request: Command) -> Command:
         check_master(self._broker)
         config = body_of(SubscriptionGroupConfig, request)
         _check(config)
         self._broker.groups.update(config)
+        await self._broker.persistence.groups.confirm()
         return request.reply()
 
     def all(self, _: Connection, request: Command) -> Command:
         return request.reply(body=self._broker.groups.table().encode())
 
-    def delete(self, _: Connection, request: Command) -> Command:
+    async def delete(self, _: Connection, request: Command) -> Command:
         """Forget a group; its members, if any are online, bring it back where groups come into being by use."""
         check_master(self._broker)
         header = DeleteSubscriptionGroupRequest.parse(request.fields)
@@ -45,6 +46,7 @@ class AdminGroupsHandler:
             self._broker.offsets.remove_group(header.group_name)
         if self._broker.options.auto_delete_unused_stats:
             self._broker.stats.group_deleted(header.group_name)
+        await self._broker.persistence.groups.confirm()
         return request.reply()
 
 

@@ -30,7 +30,7 @@ class AdminTopicsHandler:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def delete(self, _: Connection, request: Command) -> Command:
+    async def delete(self, _: Connection, request: Command) -> Command:
         """Forget a topic, its queues and what groups committed in it: one of the same name begins anew."""
         broker = self._broker
         check_master(broker)
@@ -41,6 +41,7 @@ class AdminTopicsHandler:
         broker.offsets.remove_topic(topic)
         if broker.options.auto_delete_unused_stats:
             broker.stats.topic_deleted(topic)
+        await broker.persistence.topics.confirm()
         return request.reply()
 
     def system(self, _: Connection, request: Command) -> Command:

@@ -29,7 +29,7 @@ class Expressions:
         self._filters = broker.filters
         self._clock = broker.env.clock
         self._file = broker.persistence.table("consumerFilter.json", self._encode, self._decode)
-        self._saving = Periodic(self._clock, SAVE, self._file.save_aside, name="save filters")
+        self._saving = Periodic(self._clock, SAVE, self._save, name="save filters")
         broker.clients.on_heartbeat.append(self._heard)
         broker.clients.on_gone.append(lambda group: self._filters.unregister_group(group, self._clock.now_ms()))
 
@@ -39,7 +39,10 @@ class Expressions:
 
     async def stop(self) -> None:
         await self._saving.stop()
-        await self._file.save_aside()
+        await self._save()
+
+    async def _save(self) -> None:
+        await self._file.save()
 
     def _heard(self, group: ConsumerGroup) -> None:
         wanted = [

@@ -63,7 +63,14 @@ class SendBackHandler:
             code = ResponseCode.SUCCESS if ok else ResponseCode.SYSTEM_ERROR
             connection.answer(request, request.reply(code, remark=None if ok else status.value))
 
-        broker.acknowledge.when_kept(result, kept)
+        def topic_kept(saved: bool) -> None:
+            """A topic that this request created must be on the disk too, or a crash hides the copy."""
+            if saved:
+                broker.acknowledge.when_kept(result, kept)
+            else:
+                kept(PutStatus.UNKNOWN_ERROR)
+
+        broker.persistence.topics.when_saved(topic_kept)
         return None
 
     def _group(self, group: str) -> SubscriptionGroupConfig:

@@ -188,7 +188,7 @@ class SendHandler:
         if request.flag & ONEWAY:
             return None
         waits = bool(self._promises) and waits_for_store(sending.properties, sending.names)
-        if waits or target.is_new:
+        if waits or target.is_new or target.retry_group:  # a dead-letter topic may be new too
             response = request.reply(0, self._answers.fields(self._ids(result), queue_id, result.queue_offset))
             self._answer_later(result, waits, self._when_kept(connection, request, response, began))
             return None
@@ -213,8 +213,10 @@ class SendHandler:
     def _answer_later(self, result: PutResult, waits: bool, kept: Done) -> None:
         """A topic made by this send must be on the disk too, or a crash leaves messages that nobody can pull."""
 
-        def topic_kept() -> None:
-            if waits:
+        def topic_kept(saved: bool) -> None:
+            if not saved:
+                kept(PutStatus.FLUSH_DISK_TIMEOUT)
+            elif waits:
                 self._acknowledge.when_kept(result, kept)
             else:
                 kept(result.status)

@@ -119,9 +119,11 @@ class SendTargets:
             created = topics.ensure(kind.topic, 1, sys_flag=sys_flag)
         if created is not None:
             self._new.add(kind.topic)
-            self._broker.persistence.topics.when_saved(lambda: self._saved(kind.topic))
+            self._broker.persistence.topics.when_saved(lambda saved: self._saved(kind.topic, saved))
         return created
 
-    def _saved(self, topic: str) -> None:
-        self._new.discard(topic)
-        self._known.pop(topic, None)
+    def _saved(self, topic: str, saved: bool) -> None:
+        """A topic whose write failed stays new: its sends wait for the next write."""
+        if saved:
+            self._new.discard(topic)
+            self._known.pop(topic, None)

@@ -37,6 +37,8 @@ class OffsetTable:
         self.refused = 0
         """Commits that would have moved an offset back by accident."""
         self.dirty = False
+        """Whether an offset changed since consumerOffset.json was last written; its writer clears this."""
+        self._changed: set[str] = set()  # keys whose offsets changed since the journal was last written
 
     def get(self, group: str, topic: str, queue_id: int) -> int:
         """The committed offset, -1 when there is none."""
@@ -55,8 +57,8 @@ class OffsetTable:
 
     def commit_by_key(self, key: str, queue_id: int, offset: int, *, by: str = "", explicit: bool = False) -> bool:
         """The same for who has the key of the group and the topic."""
-        queues = self._offsets.setdefault(key, {})
-        committed = queues.get(queue_id, -1)
+        queues = self._offsets.get(key)
+        committed = -1 if queues is None else queues.get(queue_id, -1)
         if offset == committed:
             return True
         if self._pending.get(key, {}).get(queue_id, offset) != offset:
@@ -64,8 +66,10 @@ class OffsetTable:
         if offset < committed and not (explicit or self._may_go_back(key, queue_id, offset, by)):
             self._refuse(key, queue_id, offset, committed)
             return False
+        if queues is None:
+            queues = self._offsets[key] = {}
         queues[queue_id] = offset
-        self.dirty = True
+        self._mark(key)
         return True
 
     def reading(self, key: str, queue_id: int, reader: str) -> None:
@@ -81,7 +85,7 @@ class OffsetTable:
         key = offset_key(topic, group)
         self._offsets.setdefault(key, {})[queue_id] = offset
         self._resets.setdefault(key, {})[queue_id] = offset
-        self.dirty = True
+        self._mark(key)
 
     def reset_at_next_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Reset without the client's help: its next pull is sent to the new place, and commits until then are void."""
@@ -102,8 +106,9 @@ class OffsetTable:
         """Give a group the offsets of another."""
         offsets = self._offsets.get(offset_key(topic, source))
         if offsets is not None:
-            self._offsets[offset_key(topic, target)] = dict(offsets)
-            self.dirty = True
+            key = offset_key(topic, target)
+            self._offsets[key] = dict(offsets)
+            self._mark(key)
 
     def topics_of(self, group: str) -> set[str]:
         """Topics in which a group has committed."""
@@ -128,10 +133,10 @@ class OffsetTable:
             topic = split_key(key)[0]
             for queue_id in [q for q in queues if not queue_exists(topic, q)]:
                 del queues[queue_id]
+                self._mark(key)
                 dropped += 1
             if not queues:
                 self._remove([key])
-        self.dirty = self.dirty or dropped > 0
         return dropped
 
     def lowest(self, topic: str, leave_out: Iterable[str] = ()) -> dict[int, int]:
@@ -153,6 +158,30 @@ class OffsetTable:
         """Take over what was kept or what a master sent."""
         self._offsets = {key: dict(queues) for key, queues in table.offset_table.items()}
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether an offset changed since `take_changes`."""
+        return bool(self._changed)
+
+    def take_changes(self) -> bytes:
+        """The offsets of every topic and group that changed since the last call; a removed one has no queues."""
+        if not self._changed:
+            return b""
+        changed, self._changed = self._changed, set()
+        return ConsumerOffsetTable({key: self._offsets.get(key, {}) for key in changed}).encode()
+
+    def apply_changes(self, data: bytes) -> None:
+        """Repeat what `take_changes` returned in an earlier run."""
+        for key, queues in ConsumerOffsetTable.decode(data).offset_table.items():
+            if queues:
+                self._offsets[key] = queues
+            else:
+                self._offsets.pop(key, None)
+
+    def _mark(self, key: str) -> None:
+        self.dirty = True
+        self._changed.add(key)
+
     def _may_go_back(self, key: str, queue_id: int, offset: int, by: str) -> bool:
         resets = self._resets.get(key)
         if resets is not None and resets.get(queue_id) == offset:
@@ -168,4 +197,4 @@ class OffsetTable:
         for key in list(keys):
             for table in (self._offsets, self._readers, self._resets, self._pending):
                 table.pop(key, None)
-            self.dirty = True
+            self._mark(key)

@@ -36,7 +36,7 @@ class TopicsHandler:
         check_topic(header.topic)
         check_not_system(header.topic, frozenset(self._broker.topics.system))
         self._broker.topics.update(_config(header))
-        await self._broker.persistence.topics.saved()
+        await self._broker.persistence.topics.confirm()
         await self._broker.registration.current()
         return request.reply()
 
