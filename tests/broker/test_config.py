@@ -193,6 +193,8 @@ def test_a_safe_key_changes_at_run_time_and_the_old_options_stay() -> None:
         "messageStorePlugIn",
         "tls.server.keyPath",
         "bindAddress",
+        "serverFrameTimeoutSeconds",
+        "serverBufferedBytesMax",
         "listenPort",
         "brokerRole",
         "flushDiskType",

@@ -33,6 +33,7 @@ from ariane.remoting import (
     Client,
     Connection,
     Handler,
+    Limits,
     RpcHook,
     Server,
     SocketOptions,
@@ -180,13 +181,8 @@ class Broker:
             on_close=self._connection_closed,
             after_read=self.flow.read_done,
             max_frame=options.frame_max_length,
-            sockets=SocketOptions(
-                backlog=options.server_socket_backlog,
-                send_buffer=options.server_socket_snd_buf_size,
-                receive_buffer=options.server_socket_rcv_buf_size,
-                high_water=options.write_buffer_high_water_mark,
-                low_water=options.write_buffer_low_water_mark,
-            ),
+            sockets=SocketOptions.of(options),
+            limits=Limits.of(options),
             name="broker",
         )
 

@@ -58,18 +58,20 @@ class NamesrvOptions:
     server_socket_backlog: int
     bind_address: str
     frame_max_length: int
+    server_frame_timeout_seconds: int
+    server_buffered_bytes_max: int
     tls_server_mode: str
     tls_enable: bool
     tls_config_file: str
     tls_test_mode_enable: bool
     tls_server_need_client_auth: str
     tls_server_key_path: str | None
-    tls_server_key_password: str | None
+    tls_server_key_password: str | None = field(repr=False)
     tls_server_cert_path: str | None
     tls_server_auth_client: bool
     tls_server_trust_cert_path: str | None
     tls_client_key_path: str | None
-    tls_client_key_password: str | None
+    tls_client_key_password: str | None = field(repr=False)
     tls_client_cert_path: str | None
     tls_client_auth_server: bool
     tls_client_trust_cert_path: str | None

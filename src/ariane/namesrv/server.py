@@ -10,7 +10,7 @@ from ariane.namesrv.handlers import Handlers
 from ariane.namesrv.kv import KvConfig
 from ariane.namesrv.live_config import LiveConfig
 from ariane.namesrv.routes import Routes
-from ariane.remoting import Connection, Server, SocketOptions, TlsServer, format_address
+from ariane.remoting import Connection, Limits, Server, SocketOptions, TlsServer, format_address
 from ariane.remoting.tls_properties import tls_properties
 
 log = logging.getLogger("ariane.namesrv")
@@ -43,13 +43,8 @@ class NameServer:
             idle_timeout=options.server_channel_max_idle_time_seconds,
             on_close=self._connection_lost,
             max_frame=options.frame_max_length,
-            sockets=SocketOptions(
-                backlog=options.server_socket_backlog,
-                send_buffer=options.server_socket_snd_buf_size,
-                receive_buffer=options.server_socket_rcv_buf_size,
-                high_water=options.write_buffer_high_water_mark,
-                low_water=options.write_buffer_low_water_mark,
-            ),
+            sockets=SocketOptions.of(options),
+            limits=Limits.of(options),
             name="namesrv",
         )
         self._scan: asyncio.Task[None] | None = None

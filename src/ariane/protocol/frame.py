@@ -26,7 +26,7 @@ class FrameDecoder:
     [{'topic': 'T'}]
     """
 
-    __slots__ = ("_buffer", "_error", "_have", "_late", "_max_frame", "_need", "_shapes")
+    __slots__ = ("_buffer", "_error", "_have", "_late", "_max_frame", "_need", "_shapes", "splits")
 
     def __init__(self, max_frame: int = MAX_FRAME) -> None:
         self._buffer = b""
@@ -36,6 +36,8 @@ class FrameDecoder:
         self._error: ProtocolError | None = None
         self._max_frame = max_frame
         self._shapes = Shapes()
+        self.splits = 0
+        """Grows whenever commands come out: as long as it stays and bytes are pending, it is the same frame."""
 
     def feed(self, chunk: bytes) -> None:
         self._have += len(chunk)
@@ -48,6 +50,13 @@ class FrameDecoder:
     def pending(self) -> int:
         """Bytes of a frame that has not come whole yet."""
         return self._have
+
+    def clear(self) -> None:
+        """Forget what has arrived; nothing can be read after."""
+        self._error = self._error or ProtocolError("the connection is closed")
+        self._buffer = b""
+        self._late = []
+        self._have = 0
 
     def commands(self) -> Iterator[Command]:
         """Every command that is whole; raises ProtocolError at the first bad one, after which nothing can be read."""
@@ -92,7 +101,9 @@ class FrameDecoder:
                 command.body = buffer[body_at:end]
             found.append(command)
             at = end
-        self._buffer = buffer[at:] if at else buffer
+        if at:
+            self._buffer = buffer[at:]
+            self.splits += 1
         self._have = size - at
         self._need = need
 

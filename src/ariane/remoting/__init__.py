@@ -7,6 +7,7 @@ from ariane.remoting.address import format_address, parse_address
 from ariane.remoting.client import Client
 from ariane.remoting.connection import Connection
 from ariane.remoting.endpoint import Handler, RpcHook
+from ariane.remoting.guard import Limits
 from ariane.remoting.server import Server
 from ariane.remoting.sockets import SocketOptions
 from ariane.remoting.tls import TlsClient, TlsMode, TlsServer
@@ -15,6 +16,7 @@ __all__ = [
     "Client",
     "Connection",
     "Handler",
+    "Limits",
     "RpcHook",
     "Server",
     "SocketOptions",

@@ -10,7 +10,7 @@ from ariane.protocol.command import Command
 from ariane.protocol.frame import MAX_FRAME
 from ariane.remoting.address import parse_address
 from ariane.remoting.connection import Connection
-from ariane.remoting.endpoint import Endpoint, Handler, Listener, RpcHook, sweep_idle
+from ariane.remoting.endpoint import Endpoint, Handler, Listener, RpcHook
 from ariane.remoting.tls import TlsClient
 
 PATIENCE = 1.0  # seconds that running handlers get when a client closes
@@ -33,12 +33,17 @@ class Client:
         name: str = "client",
     ) -> None:
         self._endpoint = Endpoint(
-            handlers or {}, clock, hooks_out=hooks, on_close=on_close, max_frame=max_frame, name=name
+            handlers or {},
+            clock,
+            hooks_out=hooks,
+            on_close=on_close,
+            max_frame=max_frame,
+            idle_timeout=idle_timeout,
+            name=name,
         )
         self._clock = clock
         self._tls = tls
         self._connect_timeout = connect_timeout
-        self._idle_timeout = idle_timeout
         self._connections: dict[str, Connection] = {}
         self._dialling: dict[str, asyncio.Task[Connection]] = {}
         self._sweeper: asyncio.Task[None] | None = None
@@ -121,7 +126,7 @@ class Client:
             self._dialling.pop(address, None)
         self._connections[address] = connection
         if self._sweeper is None:
-            self._sweeper = asyncio.get_running_loop().create_task(sweep_idle(self._endpoint, self._idle_timeout))
+            self._sweeper = asyncio.get_running_loop().create_task(self._endpoint.guard.watch())
         return connection
 
     async def _open(self, address: str) -> Connection:

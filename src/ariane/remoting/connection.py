@@ -14,12 +14,17 @@ from ariane.protocol.frame import FrameDecoder, encode, encode_head
 from ariane.protocol.ids import pack_host
 from ariane.remoting.address import format_address, socket_address
 from ariane.remoting.endpoint import Endpoint, log
+from ariane.remoting.guard import SLOWEST
+from ariane.remoting.limited_log import clip
 from ariane.remoting.tls import TlsLayer, TlsServer, is_client_hello
 from ariane.remoting.waiters import Answer, Waiters
 
 JOIN_BELOW: Final = 1 << 16  # up to here one joined write is quicker than a vector of buffers
 SOON: Final = 1 << 15  # after so many bytes of requests their answers leave at once: who waits for them can go on
 MAX_RUNNING: Final = 8192  # requests of one connection that may run at the same time
+MAX_RUNNING_BYTES: Final = 1 << 25  # of their bodies
+LONGEST_REMARK: Final = 4000  # characters of a refusal: it may quote what the peer sent
+SMALL: Final = 1 << 13  # bytes that a connection may hold without being counted
 
 
 class Connection:
@@ -61,6 +66,14 @@ class Connection:
         self._quiet = False
         self._refused = False
         self._running = 0
+        self._running_size = 0
+        self.held = 0
+        """Bytes of memory that were counted for this connection: an unfinished frame, running requests, answers."""
+        self._unfinished = -1  # which frame was unfinished when the guard last looked
+        self._unfinished_since = 0.0
+        self._congested_since = 0.0
+        self._unread = 0  # most bytes that waited for the peer to read them, since it stopped
+        self._closed_at = 0.0
         self._drained: asyncio.Future[None] | None = None
         self._why = ""
 
@@ -82,13 +95,17 @@ class Connection:
             self._transport.write(self._tls.start())
 
     def data_received(self, data: bytes) -> None:
-        self.last_active = self.last_read = self._clock.monotonic()
+        now = self._clock.monotonic()
+        self.last_read = now
         if self._raw:
             data = self._unwrap(data)
         if data:
+            self.last_active = now
             self._decoder.feed(data)
             if not self._stalled:
                 self._work()
+            if self.held or self._decoder.pending + self._running_size > SMALL:
+                self._weigh()
         if self._raw and self._tls is not None and self._tls.finished:
             self.close("closed by the peer")
 
@@ -99,6 +116,7 @@ class Connection:
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open = False
+        self._congested = False
         self._why = self._why or (str(error) if error else "closed by the peer")
         self._waiters.fail(f"the connection to {self.address} is gone: {self._why}")
         self._release_senders()
@@ -107,15 +125,20 @@ class Connection:
                 self._stalled = False
                 self._work()  # what was received whole is done, also when nobody is left to hear the answer
         finally:
+            self._decoder.clear()
+            self._weigh()
             self._endpoint.lost(self)
 
     def pause_writing(self) -> None:
         self._congested = True
+        self._congested_since = self._clock.monotonic()
+        self._unread = 0
         if self._endpoint.throttle:
             self._stall()
 
     def resume_writing(self) -> None:
         self._congested = False
+        self._weigh()
         self._release_senders()
         self._resume()
 
@@ -236,6 +259,7 @@ class Connection:
             return
         self._flush()
         self.is_open = False
+        self._closed_at = self._clock.monotonic()
         self._why = reason
         log.debug("%s: closed %s: %s", self._endpoint.name, self.peer, reason)
         if self._congested:
@@ -251,7 +275,55 @@ class Connection:
     def abort(self) -> None:
         """Close without waiting for anything."""
         self.is_open = False
+        self._closed_at = self._clock.monotonic()
         self._transport.abort()
+
+    # What the guard asks.
+
+    def overdue(self, now: float, timeout: float) -> str:
+        """What the peer took too long for; empty when nothing. Asked about once a second."""
+        if not self.is_open:
+            return "it does not read what was written before the close" if now - self._closed_at >= timeout else ""
+        if self._congested:
+            self._weigh()
+            allowed = timeout + self._unread / SLOWEST
+            late = now - self._congested_since >= allowed
+            return f"it did not read {self._unread} bytes of answers in {allowed:.0f} s" if late else ""
+        pending = self._decoder.pending
+        if self._stalled or not (pending or (self._tls is not None and self._tls.unfinished)):
+            self._unfinished = -1
+        elif self._unfinished != self._decoder.splits:
+            self._unfinished = self._decoder.splits
+            self._unfinished_since = now
+        elif now - self._unfinished_since >= timeout:
+            what = f"{pending} bytes of a frame that did not arrive whole" if pending else "a TLS record or handshake"
+            return f"{what} in {timeout:g} s"
+        return ""
+
+    def drop(self) -> None:
+        """Close at once and release what has arrived."""
+        self._refused = True
+        self.abort()
+        self._decoder.clear()
+        self._commands = []
+        self._next = 0
+        self._out = []
+        self._out_size = 0
+        self._weigh()
+
+    def _weigh(self) -> None:
+        """Count the memory that the connection holds."""
+        size = self._decoder.pending + self._running_size
+        if self._congested and self.is_open:
+            unread = self._transport.get_write_buffer_size()
+            self._unread = max(self._unread, unread)
+            size += unread
+        if size <= SMALL:
+            size = 0
+        change = size - self.held
+        if change:
+            self.held = size
+            self._endpoint.guard.weigh(change)
 
     # Reading.
 
@@ -310,33 +382,39 @@ class Connection:
 
     def _answer_error(self, request: Command, error: Exception) -> None:
         if isinstance(error, ResponseError):
-            self.answer(request, request.reply(error.code, remark=error.remark))
+            self.answer(request, request.reply(error.code, remark=clip(error.remark, LONGEST_REMARK)))
             return
         remark = type(error).__name__
         if isinstance(error, ArianeError):  # says what is wrong; anything else is a fault of ours
-            remark = str(error)
-            log.warning("%s: request %d of %s failed: %s", self._endpoint.name, request.code, self.peer, error)
+            remark = clip(str(error))
+            text = "%s: request %d of %s failed: %s"
+            self._endpoint.log.warning(text, self._endpoint.name, request.code, self.peer, remark)
         else:
-            log.error("%s: request %d of %s failed", self._endpoint.name, request.code, self.peer, exc_info=error)
+            text = "%s: request %d of %s failed"
+            self._endpoint.log.fault(error, text, self._endpoint.name, request.code, self.peer)
         self.answer(request, request.reply(ResponseCode.SYSTEM_ERROR, remark=remark))
 
     def _refuse(self, reason: str) -> None:
         """The peer does not speak the protocol."""
+        if self._refused:
+            return
         self._refused = True
-        log.warning("%s: closing %s: %s", self._endpoint.name, self.peer, reason)
+        self._endpoint.log.warning("%s: closing %s: %s", self._endpoint.name, self.peer, reason)
         self.close(reason)
 
     # Handlers that take time.
 
     def _follow(self, request: Command, result: Awaitable[Command | None]) -> None:
-        task = self._loop.create_task(self._finish(request, result))
+        size = len(request.body)
+        task = self._loop.create_task(self._finish(request, result, size))
         self._endpoint.tasks.add(task)
         task.add_done_callback(self._endpoint.tasks.discard)
         self._running += 1
-        if self._running >= MAX_RUNNING:
+        self._running_size += size
+        if self._running >= MAX_RUNNING or self._running_size >= MAX_RUNNING_BYTES:
             self._stall()
 
-    async def _finish(self, request: Command, result: Awaitable[Command | None]) -> None:
+    async def _finish(self, request: Command, result: Awaitable[Command | None], size: int) -> None:
         try:
             response = await result
             if response is not None:
@@ -345,6 +423,9 @@ class Connection:
             self._answer_error(request, error)
         finally:
             self._running -= 1
+            self._running_size -= size
+            if self.held:
+                self._weigh()
             self._resume()
 
     # Back-pressure.
@@ -360,7 +441,8 @@ class Connection:
             self._loop.call_soon(self._catch_up)
 
     def _must_stall(self) -> bool:
-        return self._quiet or self._running >= MAX_RUNNING or (self._congested and self._endpoint.throttle)
+        busy = self._running >= MAX_RUNNING or self._running_size >= MAX_RUNNING_BYTES
+        return self._quiet or busy or (self._congested and self._endpoint.throttle)
 
     def _catch_up(self) -> None:
         """Do what waited while the peer did not read, then read on."""
@@ -412,6 +494,8 @@ class Connection:
             self._transport.write(b"".join(out))
         else:
             self._transport.writelines(out)
+        if self._congested:
+            self._weigh()
 
     # TLS.
 

@@ -10,6 +10,8 @@ from ariane.env import Clock
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.frame import MAX_FRAME
+from ariane.remoting.guard import Guard, Limits
+from ariane.remoting.limited_log import LimitedLog
 from ariane.remoting.sockets import SocketOptions
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ class Endpoint:
         after_read: Callable[[], None] | None = None,
         throttle: bool = False,
         max_frame: int = MAX_FRAME,
+        idle_timeout: float = 120,
+        limits: Limits | None = None,
         sockets: SocketOptions | None = None,
         name: str = "remoting",
     ) -> None:
@@ -68,6 +72,10 @@ class Endpoint:
         self.sockets = sockets or SocketOptions()
         self.name = name
         self.connections: set[Connection] = set()
+        self.log = LimitedLog(log, clock)
+        self.guard = Guard(self.connections, clock, self.log, name, idle_timeout)
+        if limits is not None:
+            self.guard.limit(limits, max_frame)
         self.tasks: set[asyncio.Task[None]] = set()
         self._opaque = itertools.count(1)
         self._closing: asyncio.Future[None] | None = None
@@ -110,13 +118,3 @@ class Endpoint:
             await asyncio.wait([self._closing], timeout=deadline - loop.time())
         for connection in list(self.connections):
             connection.abort()
-
-
-async def sweep_idle(endpoint: Endpoint, idle_timeout: float) -> None:
-    """Close connections on which nothing moved for `idle_timeout` seconds; one task for all of them."""
-    clock = endpoint.clock
-    while True:
-        await clock.sleep(min(1.0, idle_timeout / 2))
-        oldest = clock.monotonic() - idle_timeout
-        for connection in [c for c in endpoint.connections if c.last_active <= oldest]:
-            connection.close(f"nothing moved for {idle_timeout:g} s")

@@ -1,6 +1,7 @@
 """The listening side."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
@@ -9,7 +10,8 @@ from ariane.errors import ListenFailed
 from ariane.protocol.frame import MAX_FRAME
 from ariane.remoting.address import format_address
 from ariane.remoting.connection import Connection
-from ariane.remoting.endpoint import Endpoint, Handler, Listener, RpcHook, sweep_idle
+from ariane.remoting.endpoint import Endpoint, Handler, Listener, RpcHook
+from ariane.remoting.guard import Limits
 from ariane.remoting.sockets import SocketOptions
 from ariane.remoting.tls import TlsMode, TlsServer
 
@@ -35,6 +37,7 @@ class Server:
         on_close: Listener | None = None,
         after_read: Callable[[], None] | None = None,
         max_frame: int = MAX_FRAME,
+        limits: Limits | None = None,
         sockets: SocketOptions | None = None,
         name: str = "server",
     ) -> None:
@@ -48,11 +51,12 @@ class Server:
             after_read=after_read,
             throttle=True,
             max_frame=max_frame,
+            idle_timeout=idle_timeout,
+            limits=limits or Limits(),
             sockets=sockets,
             name=name,
         )
         self._tls = tls or TlsServer(TlsMode.DISABLED)
-        self._idle_timeout = idle_timeout
         self._listeners: list[asyncio.Server] = []
         self._sweeper: asyncio.Task[None] | None = None
         self.port = 0
@@ -62,6 +66,16 @@ class Server:
     def connections(self) -> frozenset[Connection]:
         """Those that are open now."""
         return frozenset(self._endpoint.connections)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that peers make the server hold: unfinished frames, running requests, unread answers."""
+        return self._endpoint.guard.buffered
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """How many connections the server closed by itself: `slow`, `memory`, `idle`."""
+        return self._endpoint.guard.dropped
 
     async def start(self, host: str, port: int) -> None:
         """Listen; may be called for several addresses. ListenFailed says which address is not to be had."""
@@ -75,7 +89,7 @@ class Server:
         self._listeners.append(listener)
         self.port = self.port or int(listener.sockets[0].getsockname()[1])
         if self._sweeper is None:
-            self._sweeper = loop.create_task(sweep_idle(self._endpoint, self._idle_timeout))
+            self._sweeper = loop.create_task(self._endpoint.guard.watch())
 
     async def stop(self) -> None:
         """Stop listening, let running handlers finish, close every connection."""

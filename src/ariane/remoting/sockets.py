@@ -3,10 +3,29 @@
 import asyncio
 import socket
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 HIGH_WATER: Final = 1 << 20  # bytes a peer may leave unread before we stop working for it
 LOW_WATER: Final = 1 << 18
+
+
+class SocketSettings(Protocol):
+    """The part of a server's configuration that is about sockets."""
+
+    @property
+    def server_socket_backlog(self) -> int: ...
+
+    @property
+    def server_socket_snd_buf_size(self) -> int: ...
+
+    @property
+    def server_socket_rcv_buf_size(self) -> int: ...
+
+    @property
+    def write_buffer_high_water_mark(self) -> int: ...
+
+    @property
+    def write_buffer_low_water_mark(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -18,6 +37,17 @@ class SocketOptions:
     receive_buffer: int = 0
     high_water: int = 0
     low_water: int = 0
+
+    @classmethod
+    def of(cls, options: SocketSettings) -> "SocketOptions":
+        """The options of a server as its configuration has them."""
+        return cls(
+            backlog=options.server_socket_backlog,
+            send_buffer=options.server_socket_snd_buf_size,
+            receive_buffer=options.server_socket_rcv_buf_size,
+            high_water=options.write_buffer_high_water_mark,
+            low_water=options.write_buffer_low_water_mark,
+        )
 
     @property
     def limit(self) -> int:

@@ -78,6 +78,11 @@ class TlsLayer:
         self._tls.write(data)
         return self._outgoing.read()
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether the handshake runs, or a record has not arrived whole."""
+        return not self._ready or self._incoming.pending > 0
+
     def outgoing(self) -> bytes:
         """What the layer itself has to say: handshake, alerts, and what was written early."""
         return self._outgoing.read()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ariane.settings.options import Option, ignored
+from ariane.settings.options import LONG_MAX, Option, ignored
 
 PORT_MAX = 65535
 
@@ -45,6 +45,8 @@ TLS_OPTIONS = (
 OWN_SERVER_OPTIONS = (
     Option("bindAddress", str, "0.0.0.0", own=True),
     Option("com.rocketmq.remoting.frameMaxLength", int, 16777216, low=4, own=True, attr="frame_max_length"),
+    Option("serverFrameTimeoutSeconds", int, 30, low=1, own=True),
+    Option("serverBufferedBytesMax", int, 268435456, low=1, high=LONG_MAX, own=True),
 )
 
 

@@ -16,7 +16,7 @@ class Settings:
     """Every option of a table with its effective value; immutable."""
 
     table: OptionTable
-    values: Mapping[str, Value | None]
+    values: Mapping[str, Value | None] = field(repr=False)  # passwords among them
     given: frozenset[str] = frozenset()
     """The names that a file, the command line or an update set."""
     file: str = ""

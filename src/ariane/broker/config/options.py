@@ -178,6 +178,8 @@ class BrokerOptions:
     """The address to listen on."""
     frame_max_length: int
     """Bytes."""
+    server_frame_timeout_seconds: int
+    server_buffered_bytes_max: int
     tls_server_mode: str
     """disabled, permissive or enforcing."""
     tls_enable: bool
@@ -186,12 +188,12 @@ class BrokerOptions:
     tls_server_need_client_auth: str
     """none, optional or require."""
     tls_server_key_path: str | None
-    tls_server_key_password: str | None
+    tls_server_key_password: str | None = field(repr=False)
     tls_server_cert_path: str | None
     tls_server_auth_client: bool
     tls_server_trust_cert_path: str | None
     tls_client_key_path: str | None
-    tls_client_key_password: str | None
+    tls_client_key_password: str | None = field(repr=False)
     tls_client_cert_path: str | None
     tls_client_auth_server: bool
     tls_client_trust_cert_path: str | None

@@ -1,0 +1,115 @@
+"""Bounds what peers can cost a server: time to finish a frame, memory for what is unfinished or unread."""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from ariane.env import Clock
+from ariane.remoting.limited_log import LimitedLog
+
+SLOWEST: Final = 1 << 16  # bytes a second that a peer must read of its answers, beyond the first `frame_timeout`
+
+
+class LimitSettings(Protocol):
+    """The part of a server's configuration that is about limits."""
+
+    @property
+    def server_frame_timeout_seconds(self) -> int: ...
+
+    @property
+    def server_buffered_bytes_max(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What peers may cost a server."""
+
+    frame_timeout: float = 30.0
+    """Seconds for a frame to arrive whole, for a TLS handshake, and for a peer to begin to read its answers."""
+    buffered_bytes: int = 256 * 1024 * 1024
+    """Bytes of unfinished frames, of requests that run and of unread answers, on all connections together."""
+
+    @classmethod
+    def of(cls, options: LimitSettings) -> "Limits":
+        """The limits of a server as its configuration has them."""
+        return cls(options.server_frame_timeout_seconds, options.server_buffered_bytes_max)
+
+
+class Guarded(Protocol):
+    """What a guard needs of a connection."""
+
+    peer: str
+    last_active: float
+
+    @property
+    def is_open(self) -> bool: ...
+
+    @property
+    def held(self) -> int:
+        """Bytes of memory that the connection is known to hold."""
+        ...
+
+    def overdue(self, now: float, timeout: float) -> str:
+        """What the peer took too long for; empty when nothing."""
+        ...
+
+    def close(self, reason: str) -> None: ...
+
+    def drop(self) -> None:
+        """Close at once and release what the connection holds."""
+        ...
+
+
+class Guard:
+    """Watches the connections of one server or client. One task watches them all: `watch`."""
+
+    def __init__(
+        self, connections: Collection[Guarded], clock: Clock, log: LimitedLog, name: str, idle_timeout: float
+    ) -> None:
+        self._connections = connections
+        self._clock = clock
+        self._log = log
+        self._name = name
+        self._idle_timeout = idle_timeout
+        self._frame_timeout = 0.0
+        self._most = 0
+        self.buffered = 0
+        """Bytes that all connections hold together; small amounts are not counted."""
+        self.dropped: Counter[str] = Counter()
+        """How many connections were closed, by reason: `slow`, `memory`, `idle`."""
+
+    def limit(self, limits: Limits, max_frame: int) -> None:
+        """Set bounds; without, only idle connections are closed. At least two of the largest frames have room."""
+        self._frame_timeout = limits.frame_timeout
+        self._most = max(limits.buffered_bytes, 2 * max_frame)
+
+    def weigh(self, change: int) -> None:
+        """Count bytes that a connection holds more or less; close those that hold most while it is too much."""
+        self.buffered += change
+        while self._most and self.buffered > self._most:
+            worst = max((c for c in self._connections if c.is_open), key=lambda c: c.held, default=None)
+            if worst is None or not worst.held:
+                return
+            self.dropped["memory"] += 1
+            text = "%s: closing %s: it holds %d of %d bytes that are buffered for all peers, more than the limit of %d"
+            self._log.warning(text, self._name, worst.peer, worst.held, self.buffered, self._most)
+            worst.drop()
+
+    async def watch(self) -> None:
+        """Close connections that are idle or overdue, until cancelled."""
+        while True:
+            await self._clock.sleep(min(1.0, self._idle_timeout / 2))
+            self._log.flush()
+            self._sweep(self._clock.monotonic())
+
+    def _sweep(self, now: float) -> None:
+        for connection in list(self._connections):
+            reason = connection.overdue(now, self._frame_timeout) if self._frame_timeout else ""
+            if reason:
+                self.dropped["slow"] += 1
+                self._log.warning("%s: closing %s: %s", self._name, connection.peer, reason)
+                connection.drop()
+            elif connection.is_open and connection.last_active <= now - self._idle_timeout:
+                self.dropped["idle"] += 1
+                connection.close(f"nothing moved for {self._idle_timeout:g} s")
