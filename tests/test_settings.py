@@ -48,6 +48,15 @@ def test_entries_know_the_line_on_which_they_begin() -> None:
     assert parse_properties("\n# c\na=1\\\n  2\n\nb=3") == [Entry("a", "12", 3), Entry("b", "3", 6)]
 
 
+def test_an_escaped_surrogate_pair_is_one_character_and_half_of_one_is_refused() -> None:
+    assert pairs("a=\\ud83d\\ude00") == {"a": "😀"}
+    for half in ("\\ud83d", "\\ude00", "\\ude00\\ud83d", "x\\ud83dx"):
+        with pytest.raises(ConfigError, match=r"x.conf:2: a .uxxxx escape is half of a surrogate pair"):
+            parse_properties(f"a=b\nc={half}", "x.conf")
+        with pytest.raises(ConfigError, match="surrogate pair"):
+            parse_properties(f"{half}=c")
+
+
 def test_malformed_unicode_escape_names_its_line() -> None:
     with pytest.raises(ConfigError, match=r"x.conf:2: malformed"):
         parse_properties("a=b\nc=\\u12g4", "x.conf")

@@ -156,3 +156,31 @@ async def test_no_name_leaves_the_store_folder(tmp_path: Path) -> None:
 
 def names_below(folder: Path, levels: int) -> set[str]:
     return {p.name for p in folder.rglob("*") if len(p.relative_to(folder).parts) <= levels}
+
+
+@pytest.mark.parametrize("depth", [60, 65, 300, 900, 1500, 20_000])
+@pytest.mark.parametrize("shape", ["[%s]", '{"a":%s}', '{"clientID":"c","consumerDataSet":%s}'])
+async def test_a_deeply_nested_body_is_answered_and_costs_a_line_of_log(
+    talk: Talk, shape: str, depth: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    for nested in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
+        for code in codes(talk):
+            caplog.clear()
+            answer = await ask(talk, code, NO_HEADER, (shape % nested).encode())
+            assert answer.is_response, code
+            assert len(caplog.records) <= 1, code
+            assert not any(record.exc_info for record in caplog.records), code
+    await still_works(talk)
+
+
+@pytest.mark.parametrize("body", [rb"deleteWhen=\ud800", rb"\udfff=1", rb"\ud83d\ud83d", rb"deleteWhen=04\ude00\ud83d"])
+async def test_half_a_surrogate_pair_in_the_configuration_is_refused(
+    talk: Talk, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = talk.broker.options
+    answer = await ask(talk, RequestCode.UPDATE_BROKER_CONFIG, NO_HEADER, body)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "surrogate pair" in (answer.remark or "")
+    assert talk.broker.options is before
+    assert not any(record.exc_info for record in caplog.records)
+    await still_works(talk)

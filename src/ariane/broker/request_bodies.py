@@ -1,5 +1,6 @@
 """Reading the body of a request."""
 
+import logging
 from typing import TypeVar
 
 from ariane.errors import ProtocolError, ResponseError
@@ -7,12 +8,16 @@ from ariane.protocol.bodies import Body
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 
+log = logging.getLogger("ariane.broker")
+
 B = TypeVar("B", bound=Body)
 
 
 def body_of(kind: type[B], request: Command) -> B:
-    """The request's body; SYSTEM_ERROR is the answer when it is missing or malformed."""
+    """Decode the request's body. A missing or malformed one is logged in one line and answered with SYSTEM_ERROR."""
     try:
         return kind.decode(request.body)
-    except ProtocolError as error:
-        raise ResponseError(ResponseCode.SYSTEM_ERROR, f"bad request body: {error}") from None
+    except (ProtocolError, RecursionError) as error:
+        reason = str(error) if isinstance(error, ProtocolError) else "nested too deep"
+    log.warning("request %d refused: bad body of %d bytes: %s", request.code, len(request.body), reason)
+    raise ResponseError(ResponseCode.SYSTEM_ERROR, f"bad request body: {reason}")

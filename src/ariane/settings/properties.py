@@ -85,7 +85,11 @@ def _key_end(content: str) -> int:
 def _unescape(text: str) -> str:
     if "\\" not in text:
         return text
-    return re.sub(r"\\(u.{0,4}|.)", _replacement, text, flags=re.DOTALL)
+    units = re.sub(r"\\(u.{0,4}|.)", _replacement, text, flags=re.DOTALL)
+    try:  # each escape is a UTF-16 unit: a character beyond the first 65,536 is written as two
+        return units.encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ConfigError("a \\uxxxx escape is half of a surrogate pair; write the other half too") from None
 
 
 def _replacement(match: re.Match[str]) -> str:
