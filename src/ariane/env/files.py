@@ -51,7 +51,10 @@ class DiskUsage:
     """Room on the disk that holds a path, in bytes."""
 
     total: int
+    """What a process without privileges can use, used or free."""
     free: int
+    size: int = 0
+    """The whole file system, with what is kept for root; 0 when that is not known."""
 
     @property
     def used_ratio(self) -> float:

@@ -182,8 +182,8 @@ class SystemFiles:
             os.close(fd)
 
     def usage(self, path: Path) -> DiskUsage:
-        usage = shutil.disk_usage(path)  # `total` counts what is kept for root, which a broker cannot use
-        return DiskUsage(usage.used + usage.free, usage.free)
+        usage = shutil.disk_usage(path)
+        return DiskUsage(usage.used + usage.free, usage.free, usage.total)
 
     def lock(self, path: Path, note: str) -> FileLock:
         if path.exists() and _inode(path.stat()) in _Lock.held:  # opening and closing it again would drop our lock

@@ -71,7 +71,7 @@ def _earliest(broker: Broker) -> int:
 
 def _capacity(broker: Broker) -> str:
     usage = broker.env.files.usage(Path(broker.options.store_path_root_dir))
-    return f"Total : {byte_count_text(usage.total)}, Free : {byte_count_text(usage.free)}."
+    return f"Total : {byte_count_text(usage.size or usage.total)}, Free : {byte_count_text(usage.free)}."
 
 
 def handlers(broker: Broker) -> dict[int, Handler]:

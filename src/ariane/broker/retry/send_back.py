@@ -9,7 +9,7 @@ from ariane.broker.send.put_status import is_kept
 from ariane.broker.send.target import FAQ
 from ariane.broker.unit_copy import properties_of, topic_of
 from ariane.errors import ResponseError
-from ariane.message import RETRY_TOPIC, retry_topic
+from ariane.message import RETRY_TOPIC, SCHEDULE_TOPIC, retry_topic
 from ariane.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from ariane.protocol.bodies.topics import WRITE
 from ariane.protocol.codes import RequestCode, ResponseCode
@@ -55,6 +55,8 @@ class SendBackHandler:
         result = broker.append(copy)
         if result.status is not PutStatus.OK:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, result.status.value)
+        if copy.topic == SCHEDULE_TOPIC.encode():
+            broker.stats.put(SCHEDULE_TOPIC, copy.queue_id, 1, result.size)
         broker.stats.sent_back(group, properties_of(copy).get(RETRY_TOPIC, topic_of(unit)))
 
         def kept(status: PutStatus) -> None:

@@ -49,6 +49,7 @@ class SendHandler:
         self._flow = broker.flow
         self._topics_file = broker.persistence.topics
         self._targets = SendTargets(broker)
+        self._stats = broker.stats
         self._random = broker.env.random
         self._store_host = b""
         self._digits = b""
@@ -88,16 +89,17 @@ class SendHandler:
             raise _illegal_queue(sending, target, connection)
         if kind.batch or request.code == _BATCH:
             return self._send_batch(connection, request, sending, target, queue_id, began)
-        queue = target.queue(queue_id)
         if sending.names & _SPECIAL or target.retry_group:
             result = self._append(connection, request, sending, target, queue_id)
         else:
+            queue = target.queue(queue_id)
             result = self._put(connection, request.body, sending, target, queue)
+            if result.status is _OK:
+                queue.count_put(1, result.size)
         if result.status is not _OK:
             raise failure(self._broker, result.status)
         if began and not self._promises:
             self._flow.put()
-        queue.count_put(1, result.size)
         return self._answer(connection, request, result, queue_id, sending, began, target)
 
     def _put(
@@ -139,7 +141,10 @@ class SendHandler:
         if sending.names & _SPECIAL:
             self._check_transaction(sending.properties)
             self._broker.before_store(unit)
-        return self._store.append(unit, dispatch=False)
+        result = self._store.append(unit, dispatch=False)
+        if result.status is _OK:  # counted where it is stored now; the half and schedule topics deliver it later
+            self._stats.put(unit.topic.decode(), unit.queue_id, 1, result.size)
+        return result
 
     def _send_batch(
         self,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ariane.broker.stats.counter import DAY, HOUR, MINUTE, Counter, Samples
-from ariane.broker.stats.names import GROUP_PART, TOPIC_PART, StatsName, has_part
+from ariane.broker.stats.names import GROUP_PART, SCHEDULE_GROUP, TOPIC_PART, StatsName, has_part
 from ariane.protocol.bodies.stats import BrokerStatsData
 from ariane.store.consumequeue import PutCount
 
@@ -217,10 +217,12 @@ class BrokerStats:
         count, times, size = given.count, given.times, given.size
         self._counter(StatsName.GROUP_GET_NUMS, f"{topic}@{group}").add(count, times)
         self._counter(StatsName.GROUP_GET_SIZE, f"{topic}@{group}").add(size, times)
-        self._counter(StatsName.BROKER_GET_NUMS, self._cluster).add(count, 0)
         if self._detailed:
             self._counter(StatsName.QUEUE_GET_NUMS, f"{topic}@{queue_id}@{group}").add(count, times)
             self._counter(StatsName.QUEUE_GET_SIZE, f"{topic}@{queue_id}@{group}").add(size, times)
+        if group == SCHEDULE_GROUP:  # the broker's own delivery is no pull
+            return
+        self._counter(StatsName.BROKER_GET_NUMS, self._cluster).add(count, 0)
         key = f"{queue_id}@{topic}@{group}" if self._detailed else f"{topic}@{group}"
         self._counter(StatsName.GROUP_GET_LATENCY, key).add(given.latency_ms, times)
 

@@ -33,6 +33,8 @@ class StatsName(StrEnum):
     COMMERCIAL_PERM_FAILURES = "COMMERCIAL_PERM_FAILURES"  # owner@topic@group@type
 
 
+SCHEDULE_GROUP = "SCHEDULE_CONSUMER"
+"""The group that delayed messages are counted for when they leave the schedule topic."""
 GROUP_GET_FALL_SIZE = "GROUP_GET_FALL_SIZE"  # queue@topic@group; the latest value, not a count
 GROUP_GET_FALL_TIME = "GROUP_GET_FALL_TIME"  # queue@topic@group
 

@@ -71,12 +71,11 @@ class TransactionHandler:
         """Store the message, then the record that it is decided: a crash between leaves it undecided, not lost."""
         broker = self._broker
         message = committed_message(half)
-        topic = message.topic.decode()
         broker.kinds.delay.rewrite(message)
         result = broker.append(message)
         if result.status is not PutStatus.OK:
             raise failure(broker, result.status)
-        broker.stats.put(topic, message.queue_id, 1, result.size)
+        broker.stats.put(message.topic.decode(), message.queue_id, 1, result.size)
         broker.kinds.transactions.remove(half)
 
         def kept(status: PutStatus) -> None:
