@@ -1,6 +1,7 @@
 """What operators ask of a broker, as raw requests: right answers, and an error for everything that is not right."""
 
 import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,18 @@ import pytest
 
 from ariane.broker import Broker, BrokerOptions
 from ariane.broker.admin.clients import INCONSISTENCY
-from ariane.env import Env
+from ariane.broker.stats import byte_count_text
+from ariane.env import Env, ManualClock
 from ariane.message import MessageQueue
 from ariane.protocol import fastjson
 from ariane.protocol.bodies import (
+    CheckClientRequestBody,
     ConsumerConnection,
     ConsumeStats,
     GroupList,
+    KVTable,
     ProducerTableInfo,
+    SubscriptionData,
     SubscriptionGroupConfig,
     SubscriptionGroupTable,
     TopicList,
@@ -27,7 +32,8 @@ from ariane.protocol.headers import (
     QueryMessageRequest,
 )
 from ariane.protocol.properties import encode_properties
-from ariane.protocol.units import decode_units
+from ariane.protocol.units import TRANSACTION_COMMIT, decode_units
+from tests.broker.conftest import Starter
 from tests.broker.operating import commit, five, ok
 from tests.broker.talk import Talk, small_broker, small_options
 
@@ -261,6 +267,91 @@ async def test_counters_are_viewed(talk: Talk) -> None:
         fields = {"statsName": name, "statsKey": "nowhere"}
         answer = await talk.ask(RequestCode.VIEW_BROKER_STATS_DATA, fields)
         assert answer.code == ResponseCode.SYSTEM_ERROR
+
+
+async def put_sums(talk: Talk) -> dict[str, int]:
+    """How many messages each topic counts as put."""
+    talk.broker.stats.tick(talk.broker.env.clock.now_ms() + 20_000)
+    return {topic: sums[0] for topic, sums in talk.broker.stats.snapshot().totals["TOPIC_PUT_NUMS"].items()}
+
+
+async def test_a_transactional_message_counts_on_the_half_topic_when_sent_and_on_its_own_when_committed(
+    talk: Talk,
+) -> None:
+    sent = await talk.send_ok("orders", properties="TRAN_MSG\x01true\x02PGROUP\x01p\x02UNIQ_KEY\x01u\x02", sys_flag=4)
+    assert await put_sums(talk) == {"RMQ_SYS_TRANS_HALF_TOPIC": 1}
+    fields = {
+        "producerGroup": "p",
+        "tranStateTableOffset": sent.fields["queueOffset"],
+        "commitLogOffset": str(int(sent.fields["msgId"][-16:], 16)),
+        "commitOrRollback": str(TRANSACTION_COMMIT),
+        "fromTransactionCheck": "false",
+        "msgId": "u",
+    }
+    await ok(talk, RequestCode.END_TRANSACTION, fields)
+    assert await put_sums(talk) == {"RMQ_SYS_TRANS_HALF_TOPIC": 1, "orders": 1}
+
+
+async def test_a_delayed_message_counts_on_the_schedule_topic_when_sent_and_on_its_own_when_delivered(
+    tmp_path: Path,
+) -> None:
+    clock = ManualClock()
+    async with Talk.to(small_broker(tmp_path, env=Env(clock=clock), messageDelayLevel="5s 10s")) as talk:
+        await talk.send_ok("orders", properties="DELAY\x012\x02")
+        assert await put_sums(talk) == {"SCHEDULE_TOPIC_XXXX": 1}
+        snapshot = talk.broker.stats.snapshot().totals
+        assert snapshot["QUEUE_PUT_NUMS"] == {"SCHEDULE_TOPIC_XXXX@1": (1, 1)}
+        await talk.pass_time(clock, 11)
+        assert await put_sums(talk) == {"SCHEDULE_TOPIC_XXXX": 1, "orders": 1}
+        snapshot = talk.broker.stats.snapshot().totals
+        assert snapshot["GROUP_GET_NUMS"] == {"SCHEDULE_TOPIC_XXXX@SCHEDULE_CONSUMER": (1, 1)}
+        assert snapshot["BROKER_GET_NUMS"] == {}
+
+
+async def test_deliveries_are_not_counted_where_the_options_say_so(tmp_path: Path) -> None:
+    clock = ManualClock()
+    off = {"messageDelayLevel": "5s", "enableScheduleMessageStats": False}
+    async with Talk.to(small_broker(tmp_path, env=Env(clock=clock), **off)) as talk:
+        await talk.send_ok("orders", properties="DELAY\x011\x02")
+        await talk.pass_time(clock, 6)
+        assert len(await talk.units("orders")) == 1
+        assert await put_sums(talk) == {"SCHEDULE_TOPIC_XXXX": 1}
+
+
+async def test_the_capacity_of_the_disk_is_the_size_of_its_file_system(talk: Talk) -> None:
+    answer = await ok(talk, RequestCode.GET_BROKER_RUNTIME_INFO)
+    size = shutil.disk_usage(talk.broker.options.store_path_root_dir).total
+    capacity = KVTable.decode(answer.body).table["commitLogDirCapacity"]
+    assert capacity.startswith(f"Total : {byte_count_text(size)}, Free : ")
+
+
+async def test_no_port_for_slaves_is_shown_while_nothing_listens_there(talk_to: Starter) -> None:
+    talk = await talk_to(haListenPort=10912)
+    answer = await ok(talk, RequestCode.GET_BROKER_CONFIG)
+    assert "haListenPort" not in answer.body.decode()
+
+
+async def test_an_expression_that_exceeds_a_limit_is_refused_with_the_codes_of_the_protocol(talk_to: Starter) -> None:
+    talk = await talk_to(filterExpressionMaxLength=100, filterExpressionMaxTokens=20, filterExpressionMaxDepth=5)
+    await talk.send_ok("orders")
+    for bad in ("a = '" + "x" * 100 + "'", " OR ".join(["a=1"] * 6), "NOT NOT NOT NOT NOT a"):
+        subscription = SubscriptionData.build("orders", bad, 1, "SQL92")
+        body = CheckClientRequestBody("c", "workers", subscription).encode()
+        answer = await talk.ask(RequestCode.CHECK_CLIENT_CONFIG, None, body)
+        assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED, bad
+        pulled = await talk.pull("orders", subscription=bad, expression_type="SQL92")
+        assert pulled.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED, bad
+        await talk.heartbeat("workers", {"orders": bad}, expression_type="SQL92")
+        answer = await talk.pull("orders", sys_flag=0, consumer_group="workers", subscription=None, sub_version=1)
+        assert answer.code == ResponseCode.FILTER_DATA_NOT_EXIST, bad
+
+
+async def test_a_flood_of_expressions_is_answered_with_busy(tmp_path: Path) -> None:
+    async with Talk.to(small_broker(tmp_path, env=Env(clock=ManualClock()), filterExpressionMaxTokens=3)) as talk:
+        await talk.send_ok("orders")
+        pulls = [await talk.pull("orders", subscription=f"a = {n}", expression_type="SQL92") for n in range(20)]
+        assert ResponseCode.SYSTEM_BUSY not in {pull.code for pull in pulls[:16]}
+        assert {pull.code for pull in pulls[16:]} == {ResponseCode.SYSTEM_BUSY}
 
 
 async def test_messages_are_found_by_key_and_by_place(talk: Talk) -> None:

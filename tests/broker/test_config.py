@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dataclasses
+import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ariane
+from ariane.broker import Broker
 from ariane.broker.config import BrokerOptions, ConfigError, Host, NotUpdatable
 from ariane.broker.config.table import BROKER_TABLE
-from ariane.settings import format_properties, parse_properties
+from ariane.namesrv.config import NAMESRV_TABLE
+from ariane.settings import OptionTable, format_properties, parse_properties
+from tests.broker.conftest import Starter
 from tests.broker.recorded import recorded_body
+from tests.broker.talk import small_broker
 
 GET_BROKER_CONFIG = 26
 
@@ -30,7 +38,7 @@ def error_of(text: str) -> ConfigError:
 def test_defaults_are_those_of_rocketmq() -> None:
     options = load("", Host(home="/home/mq", host_name="box", address="10.0.0.7"))
     assert (options.broker_name, options.broker_cluster_name, options.broker_id) == ("box", "DefaultCluster", 0)
-    assert (options.broker_ip1, options.listen_port, options.ha_listen_port) == ("10.0.0.7", 10911, 10912)
+    assert (options.broker_ip1, options.listen_port, options.fast_listen_port) == ("10.0.0.7", 10911, 10909)
     assert options.store_path_root_dir == "/home/mq/store"
     assert options.store_path_commit_log == "/home/mq/store/commitlog"
     assert options.mapped_file_size_commit_log == 1024**3
@@ -48,14 +56,15 @@ def test_environment_gives_name_servers_until_the_file_does() -> None:
 def test_every_option_of_a_real_broker_is_read_and_printed_back_alike() -> None:
     recorded = {e.key: e.value for e in parse_properties(recorded_body(GET_BROKER_CONFIG).decode())}
     options = load(format_properties(recorded))
+    del recorded["haListenPort"]  # nothing listens there
     assert options.as_properties() == recorded
 
 
 def test_key_set_without_any_file_is_apaches() -> None:
     recorded = {e.key: e.value for e in parse_properties(recorded_body(GET_BROKER_CONFIG).decode())}
     own = load("", Host(home="/h", namesrv_addr="a:1")).as_properties()
-    # Apache leaves a field without a value out; its recorded broker had this one set.
-    assert own.keys() | {"storePathCommitLog"} == recorded.keys()
+    # Apache leaves a field without a value out; its recorded broker had the first one set, and listens on the second.
+    assert own.keys() | {"storePathCommitLog", "haListenPort"} == recorded.keys()
 
 
 def test_defaults_equal_the_recorded_ones_where_the_recording_did_not_set_them() -> None:
@@ -74,6 +83,89 @@ def test_options_that_mean_nothing_here_are_accepted_and_listed() -> None:
     options = load("sendMessageThreadPoolNums=16\nbrokerName=a\ndebugLockEnable=true")
     assert options.ignored == ("sendMessageThreadPoolNums", "debugLockEnable")
     assert options.as_properties()["sendMessageThreadPoolNums"] == "16"
+
+
+ABSENT_FEATURES = [
+    ("aclEnable=true", "aclEnable: Access control is not available"),
+    ("brokerRole=SLAVE\nbrokerId=1", "brokerRole: Replication is not available"),
+    ("haMasterAddress=127.0.0.1:10912", "haMasterAddress: Replication is not available"),
+    (
+        "enableDLegerCommitLog=true\ndLegerGroup=g\ndLegerPeers=n0-127.0.0.1:40911\ndLegerSelfId=n0",
+        "enableDLegerCommitLog: DLedger is not available",
+    ),
+    ("filterServerNums=1", "filterServerNums: Filter servers are not available"),
+    ("messageStorePlugIn=com.example.Store", "messageStorePlugIn: Store plug-ins are not available"),
+    ("fetchNamesrvAddrByAddressServer=true", "fetchNamesrvAddrByAddressServer: .* list them in namesrvAddr"),
+    ("readOnlyCommitLogStorePaths=/a", "readOnlyCommitLogStorePaths: A commitlog in several folders is not available"),
+    ("storePathCommitLog=/a,/b", "storePathCommitLog: A commitlog in several folders is not available"),
+    ("enableConsumeQueueExt=true", "enableConsumeQueueExt: The consumequeue extension is not available"),
+    ("enableLmq=true", "enableLmq: Light message queues are not available"),
+    ("enableMultiDispatch=true", "enableMultiDispatch: Light message queues are not available"),
+]
+
+
+@pytest.mark.parametrize(("text", "sentence"), ABSENT_FEATURES, ids=lambda value: value.partition("=")[0])
+def test_an_option_whose_feature_is_not_there_refuses_the_start(text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError, match=f"broker.conf:1: {sentence}"):
+        Broker(load(text))
+
+
+def test_an_absent_feature_that_is_switched_off_is_no_obstacle_and_not_ignored() -> None:
+    options = load("aclEnable=false\nenableDLegerCommitLog=false\nfilterServerNums=0\nbrokerRole=SYNC_MASTER")
+    assert options.ignored == ()
+    options.settings.refuse_absent()
+
+
+async def test_ignored_options_are_told_in_one_line_at_the_start(
+    talk_to: Starter, caplog: pytest.LogCaptureFixture
+) -> None:
+    await talk_to(sendMessageThreadPoolNums=16, haHousekeepingInterval=5, brokerName="broker-b")
+    [line] = [r.getMessage() for r in caplog.records if "no effect" in r.getMessage()]
+    assert line == "these options have no effect here: sendMessageThreadPoolNums, haHousekeepingInterval"
+
+
+async def test_the_broker_dials_name_servers_with_the_patience_of_its_options(tmp_path: Path) -> None:
+    broker = small_broker(tmp_path, connectTimeoutMillis=1234, clientChannelMaxIdleTimeSeconds=0)
+    assert (broker.client._connect_timeout, broker.client._idle_timeout) == (1.234, math.inf)
+
+
+@pytest.mark.parametrize(
+    ("table", "folders"),
+    [(BROKER_TABLE, ("broker", "cli")), (NAMESRV_TABLE, ("namesrv", "cli"))],
+    ids=["broker", "name server"],
+)
+def test_every_option_is_read_or_refused_or_listed_as_ignored(table: OptionTable, folders: tuple[str, ...]) -> None:
+    attributes, names = read_by_code(*folders, "remoting")
+    unread = [
+        option.name
+        for option in table
+        if option.used and (option.name not in names if option.by_name else option.attribute not in attributes)
+    ]
+    assert unread == []
+
+
+def read_by_code(*folders: str) -> tuple[set[str], set[str]]:
+    """The attributes that code takes from options, and the texts in it, which may be names of options."""
+    attributes: set[str] = set()
+    texts: set[str] = set()
+    for path in (path for folder in folders for path in Path(ariane.__path__[0], folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and "config" not in path.parts:
+                texts.add(node.value)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and is_options(node.value):
+                attributes.add(node.attr)
+    return attributes, texts
+
+
+def is_options(base: ast.expr) -> bool:
+    """Whether an expression is `options`, `o`, `self._options`, `broker.options`, `self._rules()` or the like.
+
+    `self` is among them for the methods of the options themselves.
+    """
+    if isinstance(base, ast.Call):
+        base = base.func
+    name = base.id if isinstance(base, ast.Name) else base.attr if isinstance(base, ast.Attribute) else ""
+    return name in {"options", "_options", "o", "_rules", "rules", "self"}
 
 
 def test_unknown_key_names_file_line_and_nearest_name() -> None:
@@ -133,7 +225,7 @@ def test_a_dledger_member_needs_group_peers_and_itself_among_them() -> None:
     assert error_of("enableDLegerCommitLog=true").key == "dLegerGroup"
     assert error_of(f"enableDLegerCommitLog=true\ndLegerGroup=g\n{peers}\ndLegerSelfId=n2").key == "dLegerSelfId"
     options = load(f"enableDLegerCommitLog=true\ndLegerGroup=g\n{peers}\ndLegerSelfId=n1")
-    assert (options.broker_id, options.dledger_self_id) == (-1, "n1")
+    assert options.broker_id == -1
     assert options.as_properties()["brokerId"] == "-1"
 
 
@@ -153,9 +245,10 @@ def test_consumequeue_files_hold_whole_entries() -> None:
 
 def test_tls_lines_are_read_and_a_key_password_is_never_shown() -> None:
     options = load("tls.server.mode=enforcing\ntls.server.keyPassword=secret\ntls.server.keyPath=/k")
-    assert (options.tls_server_mode, options.tls_server_key_password, options.use_tls) == ("enforcing", "secret", True)
+    assert (options.settings["tls.server.mode"], options.use_tls) == ("enforcing", True)
+    assert options.settings["tls.server.keyPassword"] == "secret"
     assert options.as_properties()["tls.server.keyPath"] == "/k"
-    assert "secret" not in str(options.as_properties()) + str(options.printed()) + repr(options.settings.properties())
+    assert "secret" not in str(options.as_properties()) + str(options.printed()) + repr(options)
 
 
 def test_ariane_options_are_shown_only_when_set() -> None:
@@ -219,7 +312,7 @@ def test_a_wrong_value_at_run_time_is_refused() -> None:
 
 def test_command_line_values_replace_the_files() -> None:
     options = load("namesrvAddr=a:1").replaced({"namesrvAddr": "b:2", "listenPort": 0})
-    assert (options.namesrv_addr, options.listen_port, options.ha_listen_port) == ("b:2", 0, 0)
+    assert (options.namesrv_addr, options.listen_port, options.fast_listen_port) == ("b:2", 0, 0)
 
 
 def test_an_error_names_the_place_of_the_value() -> None:
@@ -233,9 +326,9 @@ def test_an_error_names_the_place_of_the_value() -> None:
 
 def test_attributes_are_exactly_the_used_options_with_their_types() -> None:
     fields = {f.name: f.type for f in dataclasses.fields(BrokerOptions) if f.name != "settings"}
-    assert fields.keys() == {option.attribute for option in BROKER_TABLE if option.used}
+    assert fields.keys() == {option.attribute for option in BROKER_TABLE if option.used and not option.by_name}
     for option in BROKER_TABLE:
-        if option.used:
+        if option.used and not option.by_name:
             assert str(fields[option.attribute]).split(" ")[0] == option.kind.__name__, option.name
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ariane.env import Env
+from ariane.namesrv import NameServer
 from ariane.namesrv.config import NAMESRV_TABLE, NamesrvOptions
 from ariane.settings import ConfigError, Host, NotUpdatable, format_properties, parse_properties
 from tests.broker.recorded import recorded_body
@@ -36,10 +38,25 @@ def test_a_broker_option_is_refused() -> None:
 
 
 def test_options_that_mean_nothing_here_are_listed() -> None:
-    assert NamesrvOptions.load("serverWorkerThreads=8\nclusterTest=true").ignored == (
-        "clusterTest",
+    assert NamesrvOptions.load("serverWorkerThreads=8\nproductEnvName=p\ntls.client.keyPath=/k").ignored == (
+        "productEnvName",
         "serverWorkerThreads",
+        "tls.client.keyPath",
     )
+
+
+def test_an_option_whose_feature_is_not_there_refuses_the_start() -> None:
+    options = NamesrvOptions.load("clusterTest=true", file="namesrv.conf")
+    with pytest.raises(ConfigError, match=r"namesrv.conf:1: clusterTest: Routes of another environment"):
+        NameServer(options, Env())
+
+
+async def test_ignored_options_are_told_in_one_line_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    server = NameServer(NamesrvOptions.load("listenPort=0\nbindAddress=127.0.0.1\nproductEnvName=p"), Env())
+    await server.start()
+    await server.stop()
+    [line] = [r.getMessage() for r in caplog.records if "no effect" in r.getMessage()]
+    assert line == "these options have no effect here: productEnvName"
 
 
 def test_only_safe_keys_change_at_run_time() -> None:

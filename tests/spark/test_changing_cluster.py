@@ -18,7 +18,7 @@ from ariane.spark.offsets import from_json, to_json
 from ariane.spark.topic.options import TopicOptions
 from ariane.spark.topic.stream import TopicStream
 from tests.cluster import Cluster, running_cluster
-from tests.peers import free_port, unique
+from tests.peers import unique
 from tests.spark.clusters import Target, await_that, now_ms, numbered
 
 
@@ -176,11 +176,10 @@ def test_only_a_master_can_have_lost_what_was_read_and_a_slave_may_be_behind(clu
 
 
 def _start_slave_without_copies(cluster: Cluster, folder: Path) -> None:
-    """A slave of broker-a that knows its topics and has none of their messages: it asks for them where nobody is."""
-    role = {"brokerName": "broker-a", "brokerId": 1, "brokerRole": "SLAVE"}
+    """A slave of broker-a that knows its topics and has none of their messages."""
     (folder / "slave" / "config").mkdir(parents=True)
     shutil.copy(folder / "broker-a" / "config" / "topics.json", folder / "slave" / "config")
-    cluster.start_broker("slave", haMasterAddress=f"127.0.0.1:{free_port()}", **role)
+    cluster.start_slave(brokerName="broker-a")
 
 
 def _bounds(stream: TopicStream, queue: MessageQueue) -> Bounds | None:

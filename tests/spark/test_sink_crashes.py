@@ -254,7 +254,7 @@ def test_a_slave_that_is_left_alone_is_told_nothing(tmp_path: Path) -> None:
             write.commit(sent, AFTER_DECISION)
         (decision,) = write.decisions.all()
         cluster.stop_broker()
-        cluster.start_broker("slave", brokerName="broker-a", brokerId=1, brokerRole="SLAVE")
+        cluster.start_slave(brokerName="broker-a")
         with Cluster(write.options.access) as asked:
             settlement = Settlement(asked, write.options)
             assert asked.addresses("broker-a")

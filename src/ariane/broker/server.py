@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from math import inf
 from socket import SOCK_STREAM
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from ariane.broker.config.store_options import delay_of, store_options
 from ariane.broker.delay_and_transactions import MessageKinds
 from ariane.broker.handlers import all_handlers
 from ariane.broker.periodic import Periodic
-from ariane.broker.pull.expressions import Expressions, new_filters
+from ariane.broker.pull.expressions import Expressions, new_compiler, new_filters
 from ariane.broker.pull.longpoll import LongPoll
 from ariane.broker.registration import Registration
 from ariane.broker.send.acknowledge import Acknowledge
@@ -72,6 +73,7 @@ class Broker:
     """
 
     def __init__(self, options: BrokerOptions, env: Env | None = None, *, hooks: tuple[RpcHook, ...] = ()) -> None:
+        options.settings.refuse_absent()
         self.options = options
         self.env = env or Env()
         self.started_ms = 0
@@ -89,6 +91,7 @@ class Broker:
         )
         self.stats = BrokerStats(options.broker_cluster_name, detailed=options.enable_detail_stat)
         self.totals = StoreStats(self.env.clock.now_ms())
+        self.expressions = new_compiler(options, self.env.clock)
         self.filters = new_filters(self)
         self.persistence = Persistence(self.env.files, self.env.clock, options, self.topics, self.groups, self.offsets)
         self.registration = Registration(self)
@@ -98,7 +101,14 @@ class Broker:
         self.flow = FlowControl(self)
         self.parts: list[Part] = []
         tls = _client_tls(options, self.env.files)
-        self.client = Client(clock=self.env.clock, tls=tls, on_close=self.registration.lost, name="broker-out")
+        self.client = Client(
+            clock=self.env.clock,
+            tls=tls,
+            connect_timeout=options.connect_timeout_millis / 1000,
+            idle_timeout=options.client_channel_max_idle_time_seconds or inf,
+            on_close=self.registration.lost,
+            name="broker-out",
+        )
         self.kinds = MessageKinds(self)
         self.parts += [self.kinds, Expressions(self)]
         self.handlers: dict[int, Handler] = all_handlers(self)
@@ -115,6 +125,8 @@ class Broker:
 
     async def start(self) -> None:
         """Open the store, listen, register. ListenFailed and StoreLocked say what stands in the way."""
+        if self.options.ignored:
+            log.warning("these options have no effect here: %s", ", ".join(self.options.ignored))
         try:
             _tell(await asyncio.to_thread(self.store.open))
             self.persistence.load()

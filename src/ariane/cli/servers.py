@@ -123,7 +123,7 @@ async def _namesrv(options: NamesrvOptions) -> None:
     server = NameServer(options, Env())
     async with running(server, options.listen_port, "--listen-port or listenPort in the configuration"):
         facts = [("address", server.address), ("KV config", options.kv_config_path)]
-        introduce("Name server", facts, _ignored(options))
+        introduce("Name server", facts, [])
         await until_stopped()
 
 
@@ -164,12 +164,7 @@ def _introduce_broker(options: BrokerOptions, server: Broker, warnings: list[str
         ("flush", options.flush_disk_type),
     ]
     reach = reach_warning(options.broker_ip1, "brokerIP1 in the configuration")
-    introduce("Broker", facts, [*_ignored(options), *([reach] if reach else []), *warnings])
-
-
-def _ignored(options: BrokerOptions | NamesrvOptions) -> list[str]:
-    names = options.ignored
-    return [f"these options mean nothing here and are ignored: {', '.join(names)}"] if names else []
+    introduce("Broker", facts, [*([reach] if reach else []), *warnings])
 
 
 def _text(config: Path | None) -> str:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 
+class FilterBusy(Exception):
+    """Clients send more new expressions than can be compiled now; try again in a second."""
+
+
 class FilterSyntaxError(ValueError):
     """An expression that cannot be compiled; its text serves as the remark of SUBSCRIPTION_PARSE_FAILED.
 

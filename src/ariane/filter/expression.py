@@ -17,7 +17,6 @@ with extra("broker", "an SQL92 filter"):
     from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken, v_args
 
 SMALLEST_DOUBLE = 5e-324
-LONGEST = 64 * 1024
 
 
 @v_args(inline=True)
@@ -129,10 +128,8 @@ def parse(text: str) -> Node:
     """The compiled expression, or FilterSyntaxError.
 
     As in RocketMQ's parser an expression ends before the first token that cannot continue it, and what comes after
-    that token is not even looked at.
+    that token is not even looked at. The caller has checked the limits.
     """
-    if len(text) > LONGEST:
-        raise FilterSyntaxError(f"Longer than {LONGEST} characters", 1, LONGEST + 1)
     seen: list[Token] = []
     try:
         return _read(_parser().parse_interactive(text), seen)

@@ -9,12 +9,12 @@ from typing import Any
 
 from ariane.filter.comparing import CONVERT, NUMBERS, Type, comparison_of, order_texts
 from ariane.filter.java_values import double_of
+from ariane.filter.limits import DEEPEST
 
 Properties = Mapping[str, str]
 # What an expression gives for a message: text, number, True, False, or None for unknown.
 Evaluate = Callable[[Properties], Any]
 
-DEEPEST = 200
 LONGEST_TEXT = 100
 ORDERS: dict[str, Callable[[int, int], bool]] = {
     ">": operator.gt,

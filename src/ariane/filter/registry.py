@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from ariane.filter.bloom import Bloom
-from ariane.filter.errors import FilterSyntaxError
+from ariane.filter.errors import FilterBusy, FilterSyntaxError
 from ariane.filter.interface import SQL92, is_tag_type
 from ariane.filter.sql92 import Sql92Filter
 
@@ -53,7 +53,7 @@ class FilterData(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def filter(self) -> Sql92Filter:
         """The compiled expression."""
-        return Sql92Filter(self.expression)
+        return Sql92Filter(self.expression, None)
 
 
 class _TopicFilters(msgspec.Struct, rename="camel"):
@@ -68,9 +68,15 @@ class _File(msgspec.Struct, rename="camel"):
 class ConsumerFilters:
     """The expressions of all groups by topic. Pure state: time comes in with each call, files are the caller's."""
 
-    def __init__(self, bloom: Bloom, clean_after_ms: int = 24 * 3600 * 1000) -> None:
+    def __init__(
+        self,
+        bloom: Bloom,
+        clean_after_ms: int = 24 * 3600 * 1000,
+        compile: Callable[[str], Sql92Filter] = Sql92Filter,
+    ) -> None:
         self.bloom = bloom
         self.clean_after_ms = clean_after_ms
+        self._compile = compile
         self._by_topic: dict[str, dict[str, FilterData]] = {}
 
     def get(self, topic: str, group: str) -> FilterData | None:
@@ -141,12 +147,12 @@ class ConsumerFilters:
             return
         self._by_topic = {}
         for data in loaded:
-            if _compiles(data.expression, data.expression_type):
+            if _compiles(data.expression, data.expression_type, Sql92Filter):
                 self._put(_presumed_dead(data, now_ms))
 
     def _add(self, group: str, subscription: Subscription, now_ms: int) -> bool:
         expression_type = subscription.expression_type or ""
-        if not _compiles(subscription.expression, expression_type):
+        if not _compiles(subscription.expression, expression_type, self._compile):
             return False
         bits = BloomData(self.bloom.bits, self.bloom.positions(f"{group}#{subscription.topic}"))
         self._put(
@@ -201,12 +207,12 @@ def _presumed_dead(data: FilterData, now_ms: int) -> FilterData:
     return replace_time(data, max(now_ms - PRESUMED_DEAD_MS, data.born_time))
 
 
-def _compiles(expression: str, expression_type: str) -> bool:
+def _compiles(expression: str, expression_type: str, compile: Callable[[str], Sql92Filter]) -> bool:
     if expression_type != SQL92:
         return False
     try:
-        Sql92Filter(expression)
-    except FilterSyntaxError:
+        compile(expression)
+    except (FilterSyntaxError, FilterBusy):  # the next heartbeat brings it again
         return False
     return True
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ariane.filter.errors import FilterBusy, FilterSyntaxError
 from ariane.filter.java_values import NotConvertible
+from ariane.filter.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from ariane.filter.nodes import Node
 
 CACHED_EXPRESSIONS = 256
+LARGEST_PER_SECOND = 16
+"""How many expressions of the largest size may be compiled in a second."""
 
 
 class Sql92Filter:
@@ -24,10 +29,15 @@ class Sql92Filter:
 
     needs_properties = True
 
-    def __init__(self, expression: str) -> None:
-        """Compiles, or raises FilterSyntaxError; an expression that was compiled before costs nothing."""
+    def __init__(self, expression: str, limits: Limits | None = DEFAULT_LIMITS) -> None:
+        """Compile, or raise FilterSyntaxError. Without limits for an expression that met them before."""
+        if limits is not None:
+            limits.check(expression)
+        node = _compiled(expression)
+        if limits is not None and node.depth > limits.depth:
+            raise FilterSyntaxError(f"nested deeper than {limits.depth}")
         self.expression = expression
-        self._evaluate = _compiled(expression).evaluate
+        self._evaluate = node.evaluate
 
     def matches_code(self, tags_code: int) -> bool:
         """Always: only the message itself can say."""
@@ -41,9 +51,42 @@ class Sql92Filter:
             return False
 
 
+class ExpressionCompiler:
+    """Compiles what clients send: within limits, and only so many new expressions a second.
+
+    Compiling holds up everything else in the process, and every request may bring another expression.
+    """
+
+    def __init__(self, limits: Limits, monotonic: Callable[[], float]) -> None:
+        self._limits = limits
+        self._monotonic = monotonic
+        self._most = limits.tokens * LARGEST_PER_SECOND
+        self._left = float(self._most)
+        self._filled_at = monotonic()
+        self._compiled: OrderedDict[str, Sql92Filter] = OrderedDict()
+
+    def compile(self, expression: str) -> Sql92Filter:
+        """The filter; FilterSyntaxError when it is none or exceeds a limit, FilterBusy when it must wait."""
+        known = self._compiled.get(expression)
+        if known is not None:
+            self._compiled.move_to_end(expression)
+            return known
+        cost = self._limits.check(expression)
+        now = self._monotonic()
+        self._left = min(self._most, self._left + (now - self._filled_at) * self._most)
+        self._filled_at = now
+        if cost > self._left:
+            raise FilterBusy("too many new filter expressions: try again in a second")
+        self._left -= cost
+        compiled = self._compiled[expression] = Sql92Filter(expression, self._limits)
+        if len(self._compiled) > CACHED_EXPRESSIONS:
+            self._compiled.popitem(last=False)
+        return compiled
+
+
 @lru_cache(maxsize=CACHED_EXPRESSIONS)
 def _compiled(expression: str) -> Node:
-    # The grammar's library costs a tenth of a second of start-up, and most brokers never see such a filter.
+    # Importing the grammar's library takes 0.1 s, and most brokers never see such a filter.
     from ariane.filter.expression import parse
 
     return parse(expression)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ariane.settings import Host, Option, OptionTable, Settings, Value, ignored
-from ariane.settings.remoting import OWN_SERVER_OPTIONS, SERVER_OPTIONS, TLS_OPTIONS, listen_port
+from ariane.settings import Host, Option, OptionTable, Settings, Value, absent, ignored
+from ariane.settings.remoting import (
+    OWN_SERVER_OPTIONS,
+    SERVER_OPTIONS,
+    TLS_CLIENT_OPTIONS,
+    TLS_SERVER_OPTIONS,
+    listen_port,
+)
 
 NAMESRV_OPTIONS = (
-    Option("rocketmqHome", str, lambda host: host.rocketmq_home or host.home),
+    Option("rocketmqHome", str, lambda host: host.rocketmq_home or host.home, used=False),
     Option("kvConfigPath", str, lambda host: f"{host.home}/namesrv/kvConfig.json"),
     Option("configStorePath", str, lambda host: f"{host.home}/namesrv/namesrv.properties"),
     ignored("productEnvName", str, "center"),
-    ignored("clusterTest", bool, False),
+    Option("clusterTest", bool, False, used=False, absent=absent("Routes of another environment are not available")),
     Option("orderMessageEnable", bool, False, live=True),
 )
 
@@ -30,7 +36,8 @@ NAMESRV_TABLE = OptionTable(
         listen_port(9876),
         *SERVER_OPTIONS,
         *OWN_SERVER_OPTIONS,
-        *TLS_OPTIONS,
+        *TLS_SERVER_OPTIONS,
+        *(replace(option, used=False) for option in TLS_CLIENT_OPTIONS),  # a name server dials nobody
         *OWN_OPTIONS,
     )
 )
@@ -38,14 +45,13 @@ NAMESRV_TABLE = OptionTable(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamesrvOptions:
-    """Every option that means something to the name server, typed, checked and immutable.
+    """Every option that the name server reads, typed, checked and immutable.
 
     >>> NamesrvOptions.load("listenPort = 9877", file="namesrv.conf").listen_port
     9877
     """
 
     settings: Settings = field(repr=False)
-    rocketmq_home: str
     kv_config_path: str
     config_store_path: str
     order_message_enable: bool
@@ -60,21 +66,6 @@ class NamesrvOptions:
     frame_max_length: int
     server_frame_timeout_seconds: int
     server_buffered_bytes_max: int
-    tls_server_mode: str
-    tls_enable: bool
-    tls_config_file: str
-    tls_test_mode_enable: bool
-    tls_server_need_client_auth: str
-    tls_server_key_path: str | None
-    tls_server_key_password: str | None = field(repr=False)
-    tls_server_cert_path: str | None
-    tls_server_auth_client: bool
-    tls_server_trust_cert_path: str | None
-    tls_client_key_path: str | None
-    tls_client_key_password: str | None = field(repr=False)
-    tls_client_cert_path: str | None
-    tls_client_auth_server: bool
-    tls_client_trust_cert_path: str | None
     scan_not_active_broker_interval_ms: int
     broker_channel_expired_time_ms: int
 
@@ -95,7 +86,7 @@ class NamesrvOptions:
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """Names that were set although they mean nothing here."""
+        """Names of options that were set and that have no effect here."""
         return self.settings.ignored
 
     def as_properties(self) -> dict[str, str]:

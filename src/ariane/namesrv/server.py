@@ -31,6 +31,7 @@ class NameServer:
     """
 
     def __init__(self, options: NamesrvOptions, env: Env) -> None:
+        options.settings.refuse_absent()
         self._options = options
         self._clock = env.clock
         self._routes = Routes()
@@ -61,6 +62,8 @@ class NameServer:
 
     async def start(self) -> None:
         """Read the KV configuration and listen; ListenFailed when the port is taken."""
+        if self._options.ignored:
+            log.warning("these options have no effect here: %s", ", ".join(self._options.ignored))
         self._kv.load()
         await self._server.start(self._options.bind_address, self._options.listen_port)
         self._scan = asyncio.get_running_loop().create_task(self._scan_brokers())

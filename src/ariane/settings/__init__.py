@@ -5,7 +5,7 @@ Sans-IO: text and the facts of the host come in as arguments; the name server's 
 
 from ariane.settings.errors import ConfigError, NotUpdatable
 from ariane.settings.host import Host
-from ariane.settings.options import LONG_MAX, Option, OptionTable, Value, ignored, java_text
+from ariane.settings.options import LONG_MAX, Option, OptionTable, Value, absent, ignored, java_text
 from ariane.settings.properties import Entry, format_properties, parse_properties
 from ariane.settings.values import Settings
 
@@ -19,6 +19,7 @@ __all__ = [
     "OptionTable",
     "Settings",
     "Value",
+    "absent",
     "format_properties",
     "ignored",
     "java_text",

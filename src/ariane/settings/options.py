@@ -32,7 +32,11 @@ class Option:
     attr: str = ""
     """The attribute name where the rule (snake case and unit) would make an ugly one."""
     used: bool = True
-    """False: Apache knows it, it means nothing here; accepted and listed as ignored."""
+    """False: no code reads it. Apache knows it and it has no meaning here: accepted, and listed at start as ignored."""
+    by_name: bool = False
+    """True: read from the settings under its own name; it has no attribute."""
+    absent: Callable[[Value], str | None] | None = None
+    """For a value that asks for a feature this version does not have: the sentence that refuses the start."""
     live: bool = False
     """True: may be changed while the process runs."""
     own: bool = False
@@ -101,9 +105,18 @@ class Option:
 
 
 def ignored(name: str, kind: type[str] | type[int] | type[bool], default: Default) -> Option:
-    """An option that Apache knows and that means nothing here: any value of its type will do."""
+    """An option of Apache's that has no meaning here: any value of its type is accepted."""
     low = -LONG_MAX if kind is int else 0
     return Option(name, kind, default, low=low, high=LONG_MAX, used=False)
+
+
+def absent(feature: str) -> Callable[[Value], str | None]:
+    """For `Option.absent`: refuse every value that switches a feature on, that is all but false, 0 and nothing.
+
+    >>> absent("Access control is not available")(True)
+    'Access control is not available. Remove the option.'
+    """
+    return lambda value: f"{feature}. Remove the option." if value else None
 
 
 class OptionTable:

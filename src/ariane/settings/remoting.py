@@ -23,22 +23,26 @@ SERVER_OPTIONS = (
 )
 
 # Apache takes these from JVM system properties; here they are lines of the file, with the same names.
-TLS_OPTIONS = (
-    Option("tls.server.mode", str, "permissive", choices=("disabled", "permissive", "enforcing"), own=True),
-    Option("tls.enable", bool, False, own=True),
-    Option("tls.config.file", str, "/etc/rocketmq/tls.properties", own=True),
-    Option("tls.test.mode.enable", bool, True, own=True),
-    Option("tls.server.need.client.auth", str, "none", choices=("none", "optional", "require"), own=True),
-    Option("tls.server.keyPath", str, None, own=True),
-    Option("tls.server.keyPassword", str, None, own=True, secret=True),
-    Option("tls.server.certPath", str, None, own=True),
-    Option("tls.server.authClient", bool, False, own=True),
-    Option("tls.server.trustCertPath", str, None, own=True),
-    Option("tls.client.keyPath", str, None, own=True),
-    Option("tls.client.keyPassword", str, None, own=True, secret=True),
-    Option("tls.client.certPath", str, None, own=True),
-    Option("tls.client.authServer", bool, False, own=True),
-    Option("tls.client.trustCertPath", str, None, own=True),
+TLS_SERVER_OPTIONS = (
+    Option(
+        "tls.server.mode", str, "permissive", choices=("disabled", "permissive", "enforcing"), own=True, by_name=True
+    ),
+    Option("tls.config.file", str, "/etc/rocketmq/tls.properties", own=True, by_name=True),
+    Option("tls.test.mode.enable", bool, True, own=True, by_name=True),
+    Option("tls.server.need.client.auth", str, "none", choices=("none", "optional", "require"), own=True, by_name=True),
+    Option("tls.server.keyPath", str, None, own=True, by_name=True),
+    Option("tls.server.keyPassword", str, None, own=True, by_name=True, secret=True),
+    Option("tls.server.certPath", str, None, own=True, by_name=True),
+    Option("tls.server.authClient", bool, False, own=True, by_name=True),
+    Option("tls.server.trustCertPath", str, None, own=True, by_name=True),
+)
+TLS_CLIENT_OPTIONS = (
+    Option("tls.enable", bool, False, own=True, by_name=True),
+    Option("tls.client.keyPath", str, None, own=True, by_name=True),
+    Option("tls.client.keyPassword", str, None, own=True, by_name=True, secret=True),
+    Option("tls.client.certPath", str, None, own=True, by_name=True),
+    Option("tls.client.authServer", bool, False, own=True, by_name=True),
+    Option("tls.client.trustCertPath", str, None, own=True, by_name=True),
 )
 
 # `bindAddress` is RocketMQ 5's name; 4.9 always listens on every address.

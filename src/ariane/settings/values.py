@@ -32,8 +32,20 @@ class Settings:
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """What was set although it means nothing here, in table order."""
-        return tuple(option.name for option in self.table if option.name in self.given and not option.used)
+        """The options that were set and that no code reads, in table order."""
+        return tuple(
+            option.name
+            for option in self.table
+            if option.name in self.given and not option.used and option.absent is None
+        )
+
+    def refuse_absent(self) -> None:
+        """Raise ConfigError for the first value that asks for a feature this version does not have."""
+        for option in self.table:
+            value = self.values[option.name]
+            sentence = None if option.absent is None or value is None else option.absent(value)
+            if sentence is not None:
+                raise self.error(option.name, sentence)
 
     def __getitem__(self, name: str) -> Value | None:
         return self.values[name]
@@ -44,8 +56,8 @@ class Settings:
         return None if value is None else java_text(value)
 
     def attributes(self) -> dict[str, Value | None]:
-        """The values of all options that mean something here, by attribute name."""
-        return {option.attribute: self.values[option.name] for option in self.table if option.used}
+        """The values of the options that code reads as attributes, by attribute name."""
+        return {o.attribute: self.values[o.name] for o in self.table if o.used and not o.by_name}
 
     def shown(self, important_only: bool = False) -> Iterable[Option]:
         """The options that may be shown: all of Apache's, and others that were set; no secrets."""
@@ -77,7 +89,7 @@ class Settings:
             raise NotUpdatable("cannot be changed while running", key=key)
         return self.replaced({key: value})
 
-    def assumed(self, effective: Mapping[str, Value]) -> Settings:
+    def assumed(self, effective: Mapping[str, Value | None]) -> Settings:
         """The same with values that follow from others, without counting them as set by the user."""
         return replace(self, values={**self.values, **effective})
 

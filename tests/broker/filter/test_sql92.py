@@ -11,12 +11,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ariane.filter import FilterSyntaxError, Sql92Filter
-from ariane.filter.expression import LONGEST, parse
+from ariane.env import ManualClock
+from ariane.filter import ExpressionCompiler, FilterBusy, FilterSyntaxError, Sql92Filter
+from ariane.filter.expression import parse
 from ariane.filter.java_values import NotConvertible
-from ariane.filter.nodes import DEEPEST, Node
+from ariane.filter.limits import DEEPEST, DEFAULT_LIMITS, Limits
+from ariane.filter.nodes import Node
 
 RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("apache_verdicts.json").read_text(encoding="utf-8"))
+WIDE = Limits(length=1 << 17, tokens=1 << 17)
 LETTERS = {True: "T", False: "F", None: "N"}
 
 
@@ -96,8 +99,8 @@ def test_an_expression_is_compiled_once() -> None:
 
 def test_long_lists_of_conditions_are_no_problem() -> None:
     many = " OR ".join(f"a = '{n}'" for n in range(3000))
-    assert Sql92Filter(many).matches_message({"a": "2999"})
-    assert not Sql92Filter(many).matches_message({"a": "3000"})
+    assert Sql92Filter(many, WIDE).matches_message({"a": "2999"})
+    assert not Sql92Filter(many, WIDE).matches_message({"a": "3000"})
 
 
 def test_deep_nesting_is_refused() -> None:
@@ -106,12 +109,45 @@ def test_deep_nesting_is_refused() -> None:
 
 
 def test_parentheses_cost_no_stack() -> None:
-    assert Sql92Filter("(" * 30000 + "a = 1" + ")" * 30000).matches_message({"a": "1"})
+    assert Sql92Filter("(" * 30000 + "a = 1" + ")" * 30000, WIDE).matches_message({"a": "1"})
 
 
 def test_a_huge_expression_is_refused() -> None:
     with pytest.raises(FilterSyntaxError, match="Longer than"):
-        Sql92Filter("a = '" + "x" * LONGEST + "'")
+        Sql92Filter("a = '" + "x" * DEFAULT_LIMITS.length + "'")
+
+
+@pytest.mark.parametrize("costly", [" OR ".join(["a=1"] * 500), "+" * 2000 + "1 = a", "(" * 600 + "a" + ")" * 600])
+def test_a_costly_expression_is_refused_before_it_is_parsed(costly: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ariane.filter.expression.parse", lambda text: pytest.fail("was parsed"))
+    with pytest.raises(FilterSyntaxError, match="More than 1024"):
+        Sql92Filter(costly)
+
+
+def test_texts_and_comments_are_one_token_each() -> None:
+    spacious = f"/* {'+ ' * 2000} */ a = '{'+ ' * 1500}' -- {'+ ' * 100}\n"
+    assert DEFAULT_LIMITS.check(spacious) == 5
+    assert Sql92Filter(spacious).matches_message({"a": "+ " * 1500})
+
+
+def test_a_lower_limit_of_depth_counts() -> None:
+    assert Sql92Filter("NOT NOT NOT a", Limits(depth=5))
+    with pytest.raises(FilterSyntaxError, match="nested deeper than 3"):
+        Sql92Filter("NOT NOT NOT a", Limits(depth=3))
+
+
+def test_a_flood_of_new_expressions_is_put_off_and_known_ones_are_not() -> None:
+    clock = ManualClock()
+    compiler = ExpressionCompiler(Limits(tokens=3), clock.monotonic)
+    for n in range(16):
+        assert compiler.compile(f"a = {n}").matches_message({"a": str(n)})
+    with pytest.raises(FilterBusy, match="try again"):
+        compiler.compile("a = 16")
+    assert compiler.compile("a = 0").matches_message({"a": "0"})
+    clock.advance(1 / 16)
+    assert compiler.compile("a = 16").matches_message({"a": "16"})
+    with pytest.raises(FilterBusy):
+        compiler.compile("a = 17")
 
 
 WORDS = ["a", "b", "5", "5.5", "'x'", "TRUE", "NULL", "AND", "OR", "NOT", "IN", "BETWEEN", "IS", "(", ")", ",", "="]

@@ -1,12 +1,13 @@
-"""The options of Apache's BrokerConfig, and Ariane's own."""
+"""The options of Apache's BrokerConfig, and Ariane's own. `absent` and `used` say what becomes of each."""
 
 from __future__ import annotations
 
 from ariane.broker.config.checks import addresses, not_empty
-from ariane.settings import LONG_MAX, Option, ignored
+from ariane.filter.limits import DEEPEST, DEFAULT_LIMITS
+from ariane.settings import LONG_MAX, Option, absent, ignored
 
 BROKER_OPTIONS = (
-    Option("rocketmqHome", str, lambda host: host.rocketmq_home or host.home),
+    Option("rocketmqHome", str, lambda host: host.rocketmq_home or host.home, used=False),
     Option("namesrvAddr", str, lambda host: host.namesrv_addr, check=addresses, important=True),
     Option("brokerIP1", str, lambda host: host.address, check=not_empty, important=True),
     Option("brokerIP2", str, lambda host: host.address, check=not_empty),
@@ -19,7 +20,7 @@ BROKER_OPTIONS = (
     Option("clusterTopicEnable", bool, True),
     Option("brokerTopicEnable", bool, True),
     Option("autoCreateSubscriptionGroup", bool, True, live=True, important=True),
-    ignored("messageStorePlugIn", str, ""),
+    Option("messageStorePlugIn", str, "", used=False, absent=absent("Store plug-ins are not available")),
     Option("msgTraceTopicName", str, "RMQ_SYS_TRACE_TOPIC", check=not_empty, important=True),
     Option("traceTopicEnable", bool, False, important=True),
     ignored("sendMessageThreadPoolNums", int, lambda host: min(host.processors, 4)),
@@ -35,7 +36,14 @@ BROKER_OPTIONS = (
     Option("flushConsumerOffsetInterval", int, 5000, low=1, unit="ms"),
     ignored("flushConsumerOffsetHistoryInterval", int, 60000),
     Option("rejectTransactionMessage", bool, False, live=True, important=True),
-    Option("fetchNamesrvAddrByAddressServer", bool, False, used=False, important=True),
+    Option(
+        "fetchNamesrvAddrByAddressServer",
+        bool,
+        False,
+        used=False,
+        important=True,
+        absent=absent("Fetching addresses from an address server is not available: list them in namesrvAddr"),
+    ),
     Option("sendThreadPoolQueueCapacity", int, 10000, low=1),
     ignored("putThreadPoolQueueCapacity", int, 10000),
     Option("pullThreadPoolQueueCapacity", int, 100000, low=1),
@@ -45,7 +53,7 @@ BROKER_OPTIONS = (
     ignored("consumerManagerThreadPoolQueueCapacity", int, 1000000),
     ignored("heartbeatThreadPoolQueueCapacity", int, 50000),
     Option("endTransactionPoolQueueCapacity", int, 100000, low=1),
-    Option("filterServerNums", int, 0, high=64),
+    Option("filterServerNums", int, 0, high=64, used=False, absent=absent("Filter servers are not available")),
     Option("longPollingEnable", bool, True, live=True),
     Option("shortPollingTimeMills", int, 1000, low=1, high=LONG_MAX, live=True),
     Option("notifyConsumerIdsChangedEnable", bool, True, live=True),
@@ -54,7 +62,7 @@ BROKER_OPTIONS = (
     ignored("commercialTimerCount", int, 1),
     ignored("commercialTransCount", int, 1),
     ignored("commercialBigCount", int, 1),
-    Option("commercialBaseCount", int, 1, low=1),
+    ignored("commercialBaseCount", int, 1),
     ignored("transferMsgByHeap", bool, True),
     ignored("maxDelayTime", int, 40),
     Option("regionId", str, "DefaultRegion", check=not_empty),
@@ -64,9 +72,9 @@ BROKER_OPTIONS = (
     Option("consumerFallbehindThreshold", int, 16 * 1024**3, high=LONG_MAX, live=True),
     Option("brokerFastFailureEnable", bool, True, live=True),
     Option("waitTimeMillsInSendQueue", int, 200, low=1, high=LONG_MAX, live=True),
-    Option("waitTimeMillsInPullQueue", int, 5000, low=1, high=LONG_MAX, live=True),
-    Option("waitTimeMillsInHeartbeatQueue", int, 31000, low=1, high=LONG_MAX, live=True),
-    Option("waitTimeMillsInTransactionQueue", int, 3000, low=1, high=LONG_MAX, live=True),
+    ignored("waitTimeMillsInPullQueue", int, 5000),  # only sends are refused for waiting too long
+    ignored("waitTimeMillsInHeartbeatQueue", int, 31000),
+    ignored("waitTimeMillsInTransactionQueue", int, 3000),
     Option("startAcceptSendRequestTimeStamp", int, 0, high=LONG_MAX, live=True, unit="ms"),
     Option("traceOn", bool, True, live=True),
     ignored("enableCalcFilterBitMap", bool, False),
@@ -81,7 +89,14 @@ BROKER_OPTIONS = (
     Option("transactionTimeOut", int, 6000, high=LONG_MAX, live=True, unit="ms", important=True),
     Option("transactionCheckMax", int, 15, low=1, live=True, important=True),
     Option("transactionCheckInterval", int, 60000, low=1, high=LONG_MAX, live=True, unit="ms", important=True),
-    Option("aclEnable", bool, False, important=True),
+    Option(
+        "aclEnable",
+        bool,
+        False,
+        used=False,
+        important=True,
+        absent=absent("Access control is not available: the broker would serve everyone"),
+    ),
     Option("storeReplyMessageEnable", bool, True, live=True),
     Option("enableDetailStat", bool, True),
     Option("autoDeleteUnusedStats", bool, False, live=True),
@@ -97,6 +112,9 @@ ADDRESS_SERVER_OPTIONS = (
 # Ariane's own: values that the documents give differently, and JVM system properties of Apache's as lines of the file.
 OWN_OPTIONS = (
     Option("dlqTopicPerm", int, 6, choices=(2, 4, 6), own=True),
+    Option("filterExpressionMaxLength", int, DEFAULT_LIMITS.length, low=1, own=True),
+    Option("filterExpressionMaxTokens", int, DEFAULT_LIMITS.tokens, low=1, own=True),
+    Option("filterExpressionMaxDepth", int, DEFAULT_LIMITS.depth, low=1, high=DEEPEST, own=True),
     Option(
         "rocketmq.broker.rebalance.lockMaxLiveTime",
         int,

@@ -1,10 +1,14 @@
-"""What a text option of the broker must look like: each check gives the complaint, or None."""
+"""Checks of the broker's text options. Each returns the complaint, or None for a good value."""
 
 from __future__ import annotations
 
 import re
 
+from ariane.settings import Value
+
 DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+NO_REPLICATION = "Replication is not available"
+SEVERAL_FOLDERS = "A commitlog in several folders is not available"
 ADDRESS = re.compile(r"[^\s;]+:[0-9]{1,5}")
 PEER = re.compile(r"[A-Za-z0-9_]+-[^\s;-][^\s;]*:[0-9]{1,5}")
 
@@ -55,6 +59,16 @@ def peers(text: str) -> str | None:
     return f"expected members such as n0-127.0.0.1:40911;n1-127.0.0.1:40912, got {text!r}"
 
 
+def slave_role(role: Value) -> str | None:
+    """Refuse the role of a slave, which would copy nothing."""
+    return f"{NO_REPLICATION}: set ASYNC_MASTER or SYNC_MASTER" if role == "SLAVE" else None
+
+
+def one_folder(path: Value) -> str | None:
+    """Refuse Apache's list of folders, which has commas."""
+    return f"{SEVERAL_FOLDERS}: name one" if "," in str(path) else None
+
+
 def not_empty(text: str) -> str | None:
-    """Anything but nothing."""
+    """Refuse an empty text."""
     return None if text else "expected a name, got nothing"

@@ -13,9 +13,9 @@ def effective(settings: Settings) -> Settings:
     """The settings with all values that follow from others; a ConfigError when they contradict each other."""
     _check_role(settings)
     _check_dledger(settings)
-    derived: dict[str, Value] = {
+    derived: dict[str, Value | None] = {
+        "haListenPort": None,  # as in Apache's broker a value of the file does not count; nothing listens there yet
         "brokerId": _broker_id(settings),
-        "haListenPort": _next_port(settings),
         "bitMapLengthConsumeQueueExt": bloom_bits(
             _number(settings, "maxErrorRateOfBloomFilter"), _number(settings, "expectConsumerNumUseFilter")
         ),
@@ -44,11 +44,6 @@ def _broker_id(settings: Settings) -> int:
     if settings["enableDLegerCommitLog"]:
         return DLEDGER_ID
     return _number(settings, "brokerId") if settings["brokerRole"] == "SLAVE" else MASTER_ID
-
-
-def _next_port(settings: Settings) -> int:
-    port = _number(settings, "listenPort")
-    return port + 1 if port else 0
 
 
 def _speaks_tls(settings: Settings) -> bool:

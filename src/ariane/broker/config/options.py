@@ -16,16 +16,14 @@ CONSUMEQUEUE_ENTRY_BYTES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerOptions:
-    """Every option that means something here, typed, checked and immutable; the names are RocketMQ's in snake case.
+    """Every option that the broker reads, typed, checked and immutable; the names are RocketMQ's in snake case.
 
     >>> options = BrokerOptions.load("brokerName = a\\nflushDiskType = SYNC_FLUSH", file="broker.conf")
-    >>> options.broker_name, options.flush_disk_type, options.ha_listen_port
-    ('a', 'SYNC_FLUSH', 10912)
+    >>> options.broker_name, options.flush_disk_type, options.fast_listen_port
+    ('a', 'SYNC_FLUSH', 10909)
     """
 
     settings: Settings = field(repr=False)
-    rocketmq_home: str
-    """Folder whose `conf/plain_acl.yml` holds the access rules."""
     namesrv_addr: str | None
     """`host:port;host:port`; None: registers nowhere."""
     broker_ip1: str
@@ -53,12 +51,9 @@ class BrokerOptions:
     pull_thread_pool_queue_capacity: int
     query_thread_pool_queue_capacity: int
     end_transaction_pool_queue_capacity: int
-    filter_server_nums: int
-    """Filter servers to run for class mode."""
     long_polling_enable: bool
     short_polling_time_mills: int
     notify_consumer_ids_changed_enable: bool
-    commercial_base_count: int
     region_id: str
     register_broker_timeout_mills: int
     slave_read_enable: bool
@@ -67,9 +62,6 @@ class BrokerOptions:
     """Bytes."""
     broker_fast_failure_enable: bool
     wait_time_mills_in_send_queue: int
-    wait_time_mills_in_pull_queue: int
-    wait_time_mills_in_heartbeat_queue: int
-    wait_time_mills_in_transaction_queue: int
     start_accept_send_request_time_stamp_ms: int
     """Since the epoch; sends before it are refused."""
     trace_on: bool
@@ -87,7 +79,6 @@ class BrokerOptions:
     transaction_check_max: int
     """Checks before a half message is given up."""
     transaction_check_interval_ms: int
-    acl_enable: bool
     store_reply_message_enable: bool
     enable_detail_stat: bool
     auto_delete_unused_stats: bool
@@ -109,7 +100,6 @@ class BrokerOptions:
     store_path_root_dir: str
     store_path_commit_log: str
     """As effective: below the root unless set."""
-    store_path_dledger_commit_log: str | None
     mapped_file_size_commit_log: int
     """Bytes."""
     mapped_file_size_consume_queue: int
@@ -117,7 +107,6 @@ class BrokerOptions:
     flush_interval_commit_log_ms: int
     commit_interval_commit_log_ms: int
     """How long the transient store pool gathers messages."""
-    flush_commit_log_timed: bool
     flush_interval_consume_queue_ms: int
     clean_resource_interval_ms: int
     delete_commit_log_files_interval_ms: int
@@ -144,19 +133,11 @@ class BrokerOptions:
     max_index_num: int
     max_msgs_num_batch: int
     message_index_safe: bool
-    ha_send_heartbeat_interval_ms: int
-    ha_housekeeping_interval_ms: int
-    ha_transfer_batch_size: int
-    """Bytes."""
-    ha_master_address: str | None
-    ha_slave_fallbehind_max: int
-    """Bytes."""
     broker_role: str
     """ASYNC_MASTER, SYNC_MASTER or SLAVE."""
     flush_disk_type: str
     """SYNC_FLUSH or ASYNC_FLUSH."""
     sync_flush_timeout_ms: int
-    slave_timeout_ms: int
     message_delay_level: str
     """As text; see `delay_levels_ms`."""
     flush_delay_offset_interval_ms: int
@@ -168,35 +149,19 @@ class BrokerOptions:
     default_query_max_num: int
     transient_store_pool_enable: bool
     """Counts for a master with ASYNC_FLUSH only, as in RocketMQ."""
-    enable_dledger_commit_log: bool
-    dledger_group: str | None
-    dledger_peers: str | None
-    """`n0-host:port;n1-host:port`."""
-    dledger_self_id: str | None
-    preferred_leader_id: str | None
+    enable_schedule_message_stats: bool
+    """Count delayed messages when they are delivered."""
     bind_address: str
     """The address to listen on."""
     frame_max_length: int
     """Bytes."""
     server_frame_timeout_seconds: int
     server_buffered_bytes_max: int
-    tls_server_mode: str
-    """disabled, permissive or enforcing."""
-    tls_enable: bool
-    tls_config_file: str
-    tls_test_mode_enable: bool
-    tls_server_need_client_auth: str
-    """none, optional or require."""
-    tls_server_key_path: str | None
-    tls_server_key_password: str | None = field(repr=False)
-    tls_server_cert_path: str | None
-    tls_server_auth_client: bool
-    tls_server_trust_cert_path: str | None
-    tls_client_key_path: str | None
-    tls_client_key_password: str | None = field(repr=False)
-    tls_client_cert_path: str | None
-    tls_client_auth_server: bool
-    tls_client_trust_cert_path: str | None
+    filter_expression_max_length: int
+    """Characters of an SQL92 expression."""
+    filter_expression_max_tokens: int
+    """Names, values, operators and brackets of an SQL92 expression: what it costs to compile and to evaluate."""
+    filter_expression_max_depth: int
     dlq_topic_perm: int
     """Permission of a dead-letter topic created on demand; the documents say 2, 4.9.7 makes it 6."""
     rebalance_lock_max_live_time_ms: int
@@ -219,13 +184,8 @@ class BrokerOptions:
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """Names that were set although they mean nothing here."""
+        """Names of options that were set and that have no effect here."""
         return self.settings.ignored
-
-    @property
-    def ha_listen_port(self) -> int:
-        """Where slaves connect: the port after `listen_port`, or any free one when that is 0."""
-        return self.listen_port + 1 if self.listen_port else 0
 
     @property
     def fast_listen_port(self) -> int:

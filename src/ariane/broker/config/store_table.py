@@ -2,32 +2,49 @@
 
 from __future__ import annotations
 
-from ariane.broker.config.checks import addresses, delay_levels, hours_of_day, not_empty, peers
-from ariane.settings import LONG_MAX, Option, ignored
+from ariane.broker.config.checks import (
+    NO_REPLICATION,
+    SEVERAL_FOLDERS,
+    addresses,
+    delay_levels,
+    hours_of_day,
+    not_empty,
+    one_folder,
+    peers,
+    slave_role,
+)
+from ariane.settings import LONG_MAX, Option, absent, ignored
 
+NO_LIGHT_QUEUES = "Light message queues are not available"
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 STORE_OPTIONS = (
     Option("storePathRootDir", str, lambda host: f"{host.home}/store", check=not_empty, important=True),
-    Option("storePathCommitLog", str, None, check=not_empty, important=True),
+    Option("storePathCommitLog", str, None, check=not_empty, important=True, absent=one_folder),
     Option(
         "storePathDLedgerCommitLog",
         str,
         None,
         check=not_empty,
         important=True,
-        attr="store_path_dledger_commit_log",
+        used=False,
     ),
-    ignored("readOnlyCommitLogStorePaths", str, None),
+    Option("readOnlyCommitLogStorePaths", str, None, used=False, absent=absent(SEVERAL_FOLDERS)),
     Option("mappedFileSizeCommitLog", int, 1024**3, low=4096),
     Option("mappedFileSizeConsumeQueue", int, 300_000 * 20, low=20),
-    ignored("enableConsumeQueueExt", bool, False),
+    Option(
+        "enableConsumeQueueExt",
+        bool,
+        False,
+        used=False,
+        absent=absent("The consumequeue extension is not available, and queues that use it cannot be read"),
+    ),
     ignored("mappedFileSizeConsumeQueueExt", int, 48 * 1024**2),
     ignored("bitMapLengthConsumeQueueExt", int, 64),
     Option("flushIntervalCommitLog", int, 500, low=1, unit="ms", important=True),
     Option("commitIntervalCommitLog", int, 200, low=1, unit="ms", important=True),
     ignored("useReentrantLockWhenPutMessage", bool, True),
-    Option("flushCommitLogTimed", bool, True, important=True),
+    Option("flushCommitLogTimed", bool, True, used=False, important=True),  # asynchronous flush is always timed
     Option("flushIntervalConsumeQueue", int, 1000, low=1, unit="ms"),
     Option("cleanResourceInterval", int, 10000, low=1, unit="ms"),
     Option("deleteCommitLogFilesInterval", int, 100, live=True, unit="ms"),
@@ -57,17 +74,24 @@ STORE_OPTIONS = (
     Option("maxIndexNum", int, 20_000_000, low=2),
     Option("maxMsgsNumBatch", int, 64, low=1, live=True),
     Option("messageIndexSafe", bool, False, important=True),
-    # Apache overwrites whatever is set with listenPort + 1, so the value of the file never counts.
-    Option("haListenPort", int, 10912, high=65535, used=False),
-    Option("haSendHeartbeatInterval", int, 5000, low=1, unit="ms"),
-    Option("haHousekeepingInterval", int, 20000, low=1, unit="ms"),
-    Option("haTransferBatchSize", int, 32 * 1024, low=1),
-    Option("haMasterAddress", str, None, check=addresses, important=True),
-    Option("haSlaveFallbehindMax", int, 256 * 1024**2, live=True),
-    Option("brokerRole", str, "ASYNC_MASTER", choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"), important=True),
+    # Apache overwrites a value of the file with listenPort + 1. Without replication nothing listens there.
+    Option("haListenPort", int, None, high=65535, used=False),
+    ignored("haSendHeartbeatInterval", int, 5000),
+    ignored("haHousekeepingInterval", int, 20000),
+    ignored("haTransferBatchSize", int, 32 * 1024),
+    Option("haMasterAddress", str, None, check=addresses, used=False, important=True, absent=absent(NO_REPLICATION)),
+    ignored("haSlaveFallbehindMax", int, 256 * 1024**2),
+    Option(
+        "brokerRole",
+        str,
+        "ASYNC_MASTER",
+        choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
+        important=True,
+        absent=slave_role,
+    ),
     Option("flushDiskType", str, "ASYNC_FLUSH", choices=("SYNC_FLUSH", "ASYNC_FLUSH"), important=True),
     Option("syncFlushTimeout", int, 5000, low=1, live=True, unit="ms"),
-    Option("slaveTimeout", int, 3000, low=1, live=True, unit="ms"),
+    ignored("slaveTimeout", int, 3000),
     Option("messageDelayLevel", str, DEFAULT_DELAY_LEVELS, check=delay_levels),
     Option("flushDelayOffsetInterval", int, 10000, low=1, high=LONG_MAX, unit="ms"),
     Option("cleanFileForciblyEnable", bool, True, live=True, important=True),
@@ -81,16 +105,22 @@ STORE_OPTIONS = (
     Option("transientStorePoolEnable", bool, False, important=True),
     ignored("transientStorePoolSize", int, 5),
     ignored("fastFailIfNoBufferInStorePool", bool, False),
-    Option("enableDLegerCommitLog", bool, False, attr="enable_dledger_commit_log"),
-    Option("dLegerGroup", str, None, check=not_empty, attr="dledger_group"),
-    Option("dLegerPeers", str, None, check=peers, attr="dledger_peers"),
-    Option("dLegerSelfId", str, None, check=not_empty, attr="dledger_self_id"),
-    Option("preferredLeaderId", str, None),
+    Option(
+        "enableDLegerCommitLog",
+        bool,
+        False,
+        used=False,
+        absent=absent("DLedger is not available: messages would be kept by this broker alone"),
+    ),
+    Option("dLegerGroup", str, None, check=not_empty, used=False),
+    Option("dLegerPeers", str, None, check=peers, used=False),
+    Option("dLegerSelfId", str, None, check=not_empty, used=False),
+    Option("preferredLeaderId", str, None, used=False),
     # Apache's field has this name, its setter the other: a file says enableBatchPush, a print-out this.
     Option("isEnableBatchPush", bool, False, used=False, aliases=("enableBatchPush",)),
-    ignored("enableScheduleMessageStats", bool, True),
-    ignored("enableLmq", bool, False),
-    ignored("enableMultiDispatch", bool, False),
+    Option("enableScheduleMessageStats", bool, True, live=True),
+    Option("enableLmq", bool, False, used=False, absent=absent(NO_LIGHT_QUEUES)),
+    Option("enableMultiDispatch", bool, False, used=False, absent=absent(NO_LIGHT_QUEUES)),
     ignored("maxLmqConsumeQueueNum", int, 20000),
     ignored("enableScheduleAsyncDeliver", bool, False),
     ignored("scheduleAsyncDeliverMaxPendingLimit", int, 2000),

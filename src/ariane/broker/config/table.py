@@ -6,7 +6,13 @@ from ariane.broker.config.broker_table import ADDRESS_SERVER_OPTIONS, BROKER_OPT
 from ariane.broker.config.client_table import CLIENT_OPTIONS
 from ariane.broker.config.store_table import STORE_OPTIONS
 from ariane.settings import OptionTable
-from ariane.settings.remoting import OWN_SERVER_OPTIONS, SERVER_OPTIONS, TLS_OPTIONS, listen_port
+from ariane.settings.remoting import (
+    OWN_SERVER_OPTIONS,
+    SERVER_OPTIONS,
+    TLS_CLIENT_OPTIONS,
+    TLS_SERVER_OPTIONS,
+    listen_port,
+)
 
 BROKER_TABLE = OptionTable(
     (
@@ -17,7 +23,8 @@ BROKER_TABLE = OptionTable(
         *STORE_OPTIONS,
         *ADDRESS_SERVER_OPTIONS,
         *OWN_SERVER_OPTIONS,
-        *TLS_OPTIONS,
+        *TLS_SERVER_OPTIONS,
+        *TLS_CLIENT_OPTIONS,
         *OWN_OPTIONS,
     )
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ariane.broker.config import BrokerOptions
 from ariane.broker.periodic import Periodic
 from ariane.broker.tables.clients import ConsumerGroup
-from ariane.filter import Bloom, ConsumerFilters, Subscription
+from ariane.env import Clock
+from ariane.filter import Bloom, ConsumerFilters, ExpressionCompiler, Limits, Subscription
 from ariane.protocol import fastjson
 
 if TYPE_CHECKING:
@@ -19,7 +21,17 @@ def new_filters(broker: Broker) -> ConsumerFilters:
     """An empty table, with the Bloom filter that the options ask for: its size is part of the file."""
     options = broker.options
     bloom = Bloom(options.max_error_rate_of_bloom_filter_percent, options.expect_consumer_num_use_filter)
-    return ConsumerFilters(bloom, options.filter_data_clean_time_span_ms)
+    return ConsumerFilters(bloom, options.filter_data_clean_time_span_ms, broker.expressions.compile)
+
+
+def new_compiler(options: BrokerOptions, clock: Clock) -> ExpressionCompiler:
+    """The compiler of all expressions that clients send, with the limits of the options."""
+    limits = Limits(
+        length=options.filter_expression_max_length,
+        tokens=options.filter_expression_max_tokens,
+        depth=options.filter_expression_max_depth,
+    )
+    return ExpressionCompiler(limits, clock.monotonic)
 
 
 class Expressions:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from ariane.broker.send.target import FAQ
 from ariane.errors import ResponseError
-from ariane.filter import FilterSyntaxError, MatchAll, RetryFilter, Sql92Filter, TagFilter, is_tag_type
+from ariane.filter import (
+    SQL92,
+    ExpressionCompiler,
+    FilterBusy,
+    FilterSyntaxError,
+    MatchAll,
+    RetryFilter,
+    TagFilter,
+    is_tag_type,
+)
 from ariane.filter import MessageFilter as PropertyFilter
 from ariane.message import RETRY_PREFIX
 from ariane.protocol.bodies import ALL_TAGS, SubscriptionData, SubscriptionGroupConfig
@@ -59,11 +68,7 @@ class Subscriptions:
 
     def filter_in(self, kind: PullKind) -> MessageFilter | None:
         """The filter of a pull that brings its subscription along."""
-        try:
-            return self._build(kind.subscription, kind.expression_type)
-        except FilterSyntaxError:
-            remark = "parse the consumer's subscription failed"
-            raise ResponseError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark) from None
+        return self._build(kind.subscription, kind.expression_type)
 
     def _of_subscription(self, group: str, subscription: SubscriptionData, version: int) -> MessageFilter | None:
         if subscription.class_filter_mode:
@@ -92,19 +97,30 @@ class Subscriptions:
         key = (expression, kind)
         if key in self._built:
             return self._built[key]
+        try:
+            built = compile_filter(self._broker.expressions, expression, kind)
+        except FilterSyntaxError:
+            remark = "parse the consumer's subscription failed"
+            raise ResponseError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark) from None
         if len(self._built) >= _MOST_KEPT:
             self._built.clear()
-        built = self._built[key] = compile_filter(expression, kind)
+        self._built[key] = built
         return built
 
 
-def compile_filter(expression: str | None, kind: str | None) -> MessageFilter | None:
-    """The filter of an expression; FilterSyntaxError when it is none, or of a kind that nobody knows."""
+def compile_filter(compiler: ExpressionCompiler, expression: str | None, kind: str | None) -> MessageFilter | None:
+    """The filter of an expression; FilterSyntaxError when it does not compile or its kind is unknown.
+
+    SYSTEM_BUSY is the answer while clients send more new expressions than can be compiled.
+    """
     if is_tag_type(kind):
         return _tags(expression)
-    if kind != "SQL92" or not expression:
+    if kind != SQL92 or not expression:
         raise FilterSyntaxError(f"no expression of a known kind: {kind}")
-    return StoredPropertiesFilter(Sql92Filter(expression))
+    try:
+        return StoredPropertiesFilter(compiler.compile(expression))
+    except FilterBusy as error:
+        raise ResponseError(ResponseCode.SYSTEM_BUSY, str(error)) from None
 
 
 def _tags(expression: str | None) -> MessageFilter | None:

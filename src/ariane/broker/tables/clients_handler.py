@@ -68,7 +68,7 @@ class ClientsHandler:
             remark = f"The broker does not support consumer to filter message by {kind}"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
         try:
-            compile_filter(subscription.sub_string, kind)
+            compile_filter(self._broker.expressions, subscription.sub_string, kind)
         except FilterSyntaxError as error:
             raise ResponseError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
         return request.reply()
