@@ -124,9 +124,13 @@ async def test_ignored_options_are_told_in_one_line_at_the_start(
     assert line == "these options have no effect here: sendMessageThreadPoolNums, haHousekeepingInterval"
 
 
-async def test_the_broker_dials_name_servers_with_the_patience_of_its_options(tmp_path: Path) -> None:
-    broker = small_broker(tmp_path, connectTimeoutMillis=1234, clientChannelMaxIdleTimeSeconds=0)
-    assert (broker.client._connect_timeout, broker.client._idle_timeout) == (1.234, math.inf)
+async def test_the_broker_dials_name_servers_with_the_patience_of_its_options(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: dict[str, object] = {}
+    monkeypatch.setattr("ariane.broker.server.Client", lambda **arguments: made.update(arguments))
+    small_broker(tmp_path, connectTimeoutMillis=1234, clientChannelMaxIdleTimeSeconds=0)
+    assert (made["connect_timeout"], made["idle_timeout"]) == (1.234, math.inf)
 
 
 @pytest.mark.parametrize(

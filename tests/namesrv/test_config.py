@@ -77,5 +77,5 @@ def test_printing_shows_every_option_of_apaches() -> None:
 def test_passwords_are_not_in_the_text_of_options() -> None:
     text = "tls.server.keyPassword = hush\ntls.client.keyPassword = hush\n"
     options = NamesrvOptions.load(text)
-    assert options.tls_server_key_password == "hush"
+    assert options.settings["tls.server.keyPassword"] == "hush"
     assert "hush" not in repr(options) + repr(options.settings)
