@@ -27,7 +27,7 @@ def mqbroker() -> None:
 def _app(name: str, *command: str) -> None:
     sys.argv[1:1] = command
     try:
-        with extra("spark" if sys.argv[1:2] == ["pipeline"] else "broker", "the command line"):
+        with extra({"pipeline": "spark", "app": "app"}.get("".join(sys.argv[1:2]), "broker"), "the command line"):
             from ariane.cli.app import app
         app(prog_name="ariane")
     except (ArianeError, OSError) as error:

@@ -27,6 +27,7 @@ COMMANDS = {
     "tail": Lazy("messages", "tail", "broker"),
     "store": Lazy("store", "app", "broker"),
     "pipeline": Lazy("pipeline", "app", "spark"),
+    "app": Lazy("application", "app", "app"),
 }
 
 

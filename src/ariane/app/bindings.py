@@ -1,0 +1,129 @@
+"""Functions bound by name to destinations in the settings, as in Spring Cloud Stream.
+
+`<function>-in-0` is where a function's messages come from, `<function>-out-0` where its results go: a sink has an
+input, a source an output, a processor both.
+"""
+
+import asyncio
+import inspect
+import logging
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ariane.app.errors import AppError, SettingsError
+from ariane.app.listener import Listener, ListenerKeywords, Publication
+from ariane.app.outgoing import SendKeywords
+from ariane.app.settings import BindingSettings, Settings
+
+if TYPE_CHECKING:
+    from ariane.app.application import Ariane
+
+log = logging.getLogger("ariane.app")
+
+_BINDING = re.compile(r"(?P<function>.+)-(?P<direction>in|out)-(?P<index>\d+)")
+
+
+class Bindings:
+    """The functions that settings may bind."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, Callable[..., Any]] = {}
+        self._sources: list[asyncio.Task[None]] = []
+
+    def add(self, function: Callable[..., Any]) -> None:
+        """A function under its own name."""
+        name = getattr(function, "__name__", type(function).__name__)
+        if name in self._functions:
+            raise AppError(f"there are two functions named {name!r}: a binding could mean either")
+        self._functions[name] = function
+
+    def listeners(self, settings: Settings, application: type) -> list[Listener[..., Any]]:
+        """A listener for each function with an input."""
+        found = []
+        for name, ends in self._bound(settings).items():
+            if "in" not in ends:
+                continue
+            came = ends["in"]
+            chosen = came.consumer.model_dump(exclude_unset=True)
+            keywords: ListenerKeywords = {"name": name}
+            keywords.update(chosen)  # type: ignore[typeddict-item]
+            if (group := came.group or came.consumer.group) is None:
+                raise SettingsError(f"bindings.{name}-in-0.group is missing: a consumer needs a group")
+            keywords["group"] = group
+            if came.cluster is not None:
+                keywords["cluster"] = came.cluster
+            topics = tuple(topic.strip() for topic in came.destination.split(","))
+            listener = Listener(self._functions[name], topics, keywords, application)
+            if (goes := ends.get("out")) is not None:
+                listener.publications.append(Publication(goes.destination, goes.cluster, _keywords(goes)))
+            found.append(listener)
+        return found
+
+    def outputs(self, settings: Settings) -> list[tuple[str, BindingSettings]]:
+        """Functions with an output, and where it goes."""
+        return [(name, ends["out"]) for name, ends in self._bound(settings).items() if "out" in ends]
+
+    def returned_type(self, name: str) -> Any:
+        """What a function says that it returns."""
+        return inspect.get_annotations(self._functions[name], eval_str=True).get("return", Any)
+
+    def start_sources(self, app: "Ariane") -> None:
+        """Run each function that has an output and no input."""
+        for name, ends in self._bound(app.settings).items():
+            if "in" not in ends:
+                self._sources.append(asyncio.create_task(self._run_source(app, name, ends["out"])))
+
+    async def stop_sources(self) -> None:
+        """Stop what `start_sources` started."""
+        sources, self._sources = self._sources, []
+        for task in sources:
+            task.cancel()
+        await asyncio.gather(*sources, return_exceptions=True)
+
+    async def _run_source(self, app: "Ariane", name: str, binding: BindingSettings) -> None:
+        """Send what a source yields, or what it returns each time it is polled; a failure is logged and repeated."""
+        function, template = self._functions[name], app.cluster(binding.cluster)
+        keywords = _keywords(binding)
+        while True:
+            try:
+                if inspect.isasyncgenfunction(function):
+                    async for payload in function():
+                        await template.send(binding.destination, payload, **_with_key(keywords, binding, payload))
+                    return
+                payload = (
+                    await function() if inspect.iscoroutinefunction(function) else await asyncio.to_thread(function)
+                )
+                if payload is not None:
+                    await template.send(binding.destination, payload, **_with_key(keywords, binding, payload))
+            except Exception:
+                log.exception("source %s failed; it is tried again in %g s", name, binding.poll_interval)
+            await asyncio.sleep(binding.poll_interval)
+
+    def _bound(self, settings: Settings) -> dict[str, dict[str, BindingSettings]]:
+        found: dict[str, dict[str, BindingSettings]] = {}
+        for key, binding in settings.bindings.items():
+            match = _BINDING.fullmatch(key)
+            if match is None or match["index"] != "0":
+                raise SettingsError(f"bindings.{key}: write <function>-in-0 or <function>-out-0")
+            name = match["function"]
+            if name not in self._functions:
+                known = ", ".join(self._functions) or "none"
+                raise SettingsError(
+                    f"bindings.{key}: no function {name!r} is decorated with @app.function ({known} is)"
+                )
+            found.setdefault(name, {})[match["direction"]] = binding
+        return found
+
+
+def _keywords(binding: BindingSettings) -> SendKeywords:
+    return {} if binding.content_type is None else {"content_type": binding.content_type}
+
+
+def _with_key(keywords: SendKeywords, binding: BindingSettings, payload: Any) -> SendKeywords:
+    if binding.hash_key is None:
+        return keywords
+    found = payload.get(binding.hash_key) if isinstance(payload, dict) else getattr(payload, binding.hash_key, None)
+    if found is None:
+        raise SettingsError(f"hash_key {binding.hash_key!r} of a binding: the payload {payload!r} has no such field")
+    return {**keywords, "hash_key": str(found)}

@@ -1,0 +1,123 @@
+"""The application for plain code: the same methods, which wait instead of being awaited."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+
+from ariane import ReceivedMessage, SendResult, TransactionResult
+from ariane.app.clients import Callback
+from ariane.app.errors import AppError
+from ariane.app.outgoing import MessageKeywords, SendKeywords
+
+if TYPE_CHECKING:
+    from ariane.app.application import Ariane
+
+T = TypeVar("T")
+
+
+class SyncApp:
+    """`app.sync`: call it from threads, inside `with app.sync:` or while the application runs in an event loop."""
+
+    def __init__(self, app: "Ariane") -> None:
+        self._app = app
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        """Start the application in a thread of its own."""
+        if self._loop is not None:
+            raise AppError("the application is running already")
+        loop = self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=loop.run_forever, name="ariane-app", daemon=True)
+        self._thread.start()
+        try:
+            self._wait(self._app.start(), loop)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._loop is not None
+        try:
+            self._wait(self._app.stop(), self._loop)
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        assert self._loop is not None
+        assert self._thread is not None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._loop = self._thread = None
+
+    def send(self, destination: str, payload: Any, **keywords: Unpack[SendKeywords]) -> SendResult:
+        """Send and wait until the message is stored."""
+        return self._run(lambda: self._app.send(destination, payload, **keywords))
+
+    def send_async(
+        self, destination: str, payload: Any, callback: Callback | None = None, **keywords: Unpack[SendKeywords]
+    ) -> "Future[SendResult]":
+        """Send without waiting; `callback(result, error)` is called in the application's thread."""
+
+        async def follow() -> SendResult:
+            return await self._app.send_async(destination, payload, callback, **keywords)
+
+        return asyncio.run_coroutine_threadsafe(follow(), self._app.loop)
+
+    def send_oneway(self, destination: str, payload: Any, **keywords: Unpack[SendKeywords]) -> None:
+        """Send without an answer."""
+        self._run(lambda: self._app.send_oneway(destination, payload, **keywords))
+
+    def send_batch(
+        self, destination: str, payloads: Iterable[Any], **keywords: Unpack[SendKeywords]
+    ) -> list[SendResult]:
+        """Send payloads of one destination together."""
+        return self._run(lambda: self._app.send_batch(destination, payloads, **keywords))
+
+    @overload
+    def request(self, destination: str, payload: Any, reply: type[T], **keywords: Unpack[SendKeywords]) -> T: ...
+
+    @overload
+    def request(
+        self, destination: str, payload: Any, reply: None = None, **keywords: Unpack[SendKeywords]
+    ) -> ReceivedMessage: ...
+
+    def request(self, destination: str, payload: Any, reply: Any = None, **keywords: Unpack[SendKeywords]) -> Any:
+        """Send a request and wait for its reply."""
+        return self._run(lambda: self._app.request(destination, payload, reply, **keywords))
+
+    def send_in_transaction(
+        self, destination: str, payload: Any, arg: Any = None, *, group: str | None = None,
+        **keywords: Unpack[MessageKeywords],
+    ) -> TransactionResult:  # fmt: skip
+        """Send a message that becomes visible when the local transaction commits."""
+        return self._run(lambda: self._app.send_in_transaction(destination, payload, arg, group=group, **keywords))
+
+    def receive(self, kind: type[T], timeout: float = 5.0) -> list[T]:
+        """The next payloads of the pull consumer."""
+        return self._run(lambda: self._app.receive(kind, timeout))
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return self._wait(work(), self._app.loop)
+
+    def _wait(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
+        try:
+            here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if here is loop:
+            work.close()
+            raise AppError("app.sync would wait for itself here: await the application's own method instead")
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
