@@ -125,6 +125,13 @@ class Files(Protocol):
 
     def lock(self, path: Path, note: str) -> "FileLock": ...
 
+    def boot(self) -> str:
+        """Identifies the run of the machine since its last start; empty when unknown.
+
+        Bytes written by a process that was killed in the same run are all there: they were in the page cache.
+        """
+        ...
+
 
 class FileLock(Protocol):
     """A lock that dies with its process."""

@@ -22,6 +22,7 @@ _libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
 _fallocate = getattr(_libc, "fallocate64", None) or getattr(_libc, "fallocate", None)
 _syncfs = getattr(_libc, "syncfs", None)
 _CLEAR_STEP = 1 << 20
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _CLEAR_BY_HAND = 16 << 20  # so much is looked at, and only written where it is not zero
 _ZERO_KEEP_SIZE = 0x11  # FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE
 
@@ -198,6 +199,12 @@ class SystemFiles:
         os.ftruncate(fd, 0)
         os.pwrite(fd, note.encode(), 0)
         return _Lock(fd, _inode(os.fstat(fd)))
+
+    def boot(self) -> str:
+        try:
+            return _BOOT_ID.read_text().strip()
+        except OSError:
+            return ""
 
 
 def _inode(status: os.stat_result) -> tuple[int, int]:

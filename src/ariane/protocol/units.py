@@ -40,8 +40,10 @@ _V4_SIZE: Final = UNIT_V4.size
 MIN_UNIT: Final = _V4_SIZE + 1 + 2
 
 PREPARED_OFFSET_AT: Final = 76  # in a unit with two IPv4 hosts
+QUEUE_ID_AT: Final = 12
 QUEUE_OFFSET_AT: Final = 20
 PHYSICAL_OFFSET_AT: Final = 28
+SYS_FLAG_AT: Final = 36
 
 
 def body_crc(body: bytes | memoryview) -> int:

@@ -4,7 +4,7 @@ import logging
 from typing import Final
 
 from ariane.env import Clock
-from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, Unit, host_flags
+from ariane.protocol.units import Unit, host_flags
 from ariane.store.batches import MAX_PROPERTIES, Batch
 from ariane.store.commitlog import BLANK_LENGTH
 from ariane.store.consumequeue import ConsumeQueue
@@ -14,14 +14,12 @@ from ariane.store.log import Log
 from ariane.store.options import StoreOptions
 from ariane.store.queues import QueueTable
 from ariane.store.results import PutResult, PutStatus
-from ariane.store.scan import Dispatched, Marks
+from ariane.store.scan import Dispatched, Marks, is_in_queue
 from ariane.store.stats import StoreStats
 from ariane.store.unit_bytes import fixed_size, write_unit
 
 log = logging.getLogger("ariane.store")
 
-_TRANSACTION: Final = TRANSACTION_ROLLBACK  # both bits
-_COMMIT: Final = TRANSACTION_COMMIT
 _OK: Final = PutStatus.OK
 
 
@@ -39,6 +37,7 @@ class Appender:
         options: StoreOptions,
     ) -> None:
         self.last_time = 0
+        self.last_at = -1  # physical offset of the newest message
         self.moment = 0
         """The time that messages get while it is not 0: all of one read came at the same time."""
         self.time_went_back = False
@@ -91,8 +90,7 @@ class Appender:
         except OSError as error:
             return self._no_room(error)
         now = self.moment or self.ask_time()
-        transaction = sys_flag & _TRANSACTION
-        in_queue = not transaction or transaction == _COMMIT
+        in_queue = is_in_queue(sys_flag)
         offset = queue.next_offset if in_queue else 0
         sys_flag = host_flags(sys_flag, born_host, store_host)
         try:
@@ -103,6 +101,7 @@ class Appender:
         except BaseException:  # it cannot be put into bytes: let everything be as before it
             self._log.cancel(at)
             raise
+        self.last_at = at
         if in_queue:
             queue.next_offset = offset + 1
         self._dispatcher.pending.append(Dispatched(queue, offset, at, size, now, sys_flag, properties, marks))
@@ -134,6 +133,7 @@ class Appender:
             queue.next_offset = first
             del self._dispatcher.pending[pending:]
             raise
+        self.last_at = places[-1]
         self._stats.put_count += batch.count
         self._stats.put_bytes += batch.size
         return PutResult(_OK, at, batch.size, first, now, batch.count, places)

@@ -1,4 +1,4 @@
-"""The checkpoint: up to which store times the log, the queues and the index are known to be durable."""
+"""What is known to be durable: the checkpoint, by store time, and the durable end, by log offset."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,3 +34,29 @@ class Checkpoint:
         """Everything stored at this time or before needs no second dispatch."""
         oldest = max(min(self.log_time, self.queue_time) - _MARGIN_MS, 0)
         return min(oldest, self.index_time) if with_index else oldest
+
+
+class DurableEnd:
+    """A log offset up to which the log was synced, for the rare messages that look torn by a power cut.
+
+    Properties may hold a sector of NUL bytes, which is also what an unwritten sector holds. If such a message is the
+    last one of the log, recovery needs to know that it was synced. The file is written only for these messages.
+    """
+
+    def __init__(self, files: Files, path: Path) -> None:
+        self._files = files
+        self._path = path
+
+    def load(self) -> int:
+        """The offset; 0 when nothing was noted."""
+        data = self._files.read(self._path) if self._files.exists(self._path) else b""
+        return int(data) if data.isdigit() else 0
+
+    def save(self, end: int) -> None:
+        """Note that the log is durable up to `end`."""
+        self._files.replace(self._path, str(end).encode())
+
+    def lower(self, end: int) -> None:
+        """The log was cut at `end`: what is written there from now on is not durable."""
+        if self.load() > end:
+            self.save(end)

@@ -21,6 +21,7 @@ from ariane.store.openfiles import OpenFiles
 log = logging.getLogger("ariane.store")
 
 _MAX_GAP: Final = 1 << 20
+_MAX_OFFSET: Final = 1 << 48  # more than any queue has; its position in bytes still fits into 64 bits
 KEEP: Final = 1024  # written entries kept in memory, so that a consumer near the end needs no system call
 AHEAD: Final = 1024  # entries that are read at once for who reads on
 
@@ -147,6 +148,9 @@ class ConsumeQueue(PutCount):
         """Make the queue end at `queue_offset`, for a message newer than all here; False when it has no place."""
         if queue_offset == 0:
             self.restart()
+        elif queue_offset >= _MAX_OFFSET:
+            log.warning("%s/%d: no message has offset %d", self.topic, self.queue_id, queue_offset)
+            return False
         elif queue_offset < self.max_offset:
             log.warning("%s/%d has entry %d twice; the first is kept", self.topic, self.queue_id, queue_offset)
             return False
@@ -174,6 +178,18 @@ class ConsumeQueue(PutCount):
         self._ahead = b""
         self.blank_from = -1
         self.min_offset = self.max_offset = self.tail_first = self.written = 0
+
+    def truncate(self, end: int) -> None:
+        """Drop the entries from `end` on; those in files are overwritten or cleared by the caller."""
+        if end >= self.max_offset:
+            return
+        self._ahead = b""
+        del self.tail[max(end - self.tail_first, 0) * ENTRY_SIZE :]
+        self.max_offset = end
+        self.written = min(self.written, end)
+        self.tail_first = min(self.tail_first, end)
+        last = self.entry(end - 1)
+        self.max_physical = -1 if last is None else last[0] + last[1]
 
     def path(self, base: int) -> Path:
         """The file that begins with entry `base`."""
@@ -224,6 +240,14 @@ class ConsumeQueue(PutCount):
             return None
         found: tuple[int, int, int] = ENTRY.unpack(raw)
         return None if found[1] == BLANK_SIZE else found
+
+    def stored_entry(self, offset: int) -> tuple[int, int, int] | None:
+        """The entry that the queue's files hold at `offset`, also beyond `written`; None when no file covers it."""
+        in_file = offset % self.file_entries
+        if offset < 0 or not self.has_file(offset - in_file):
+            return None
+        raw = self._read(offset - in_file, in_file, 1)
+        return ENTRY.unpack(raw) if len(raw) == ENTRY_SIZE else None
 
     def roll(self, offset: int) -> int:
         """The first entry of the file behind the one that holds `offset`."""

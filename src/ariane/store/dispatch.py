@@ -8,17 +8,15 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from ariane.protocol.units import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from ariane.store.index import Index
 from ariane.store.log import Log
 from ariane.store.queues import QueueTable
-from ariane.store.scan import Dispatched, read_unit, value_of
+from ariane.store.scan import Dispatched, is_in_queue, read_unit, value_of
 
 log = logging.getLogger("ariane.store")
 
 DispatchListener = Callable[[list[Dispatched]], None]
 
-_TRANSACTION: Final = TRANSACTION_ROLLBACK  # both bits
 _DEFAULT_DELAYS: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
@@ -42,8 +40,7 @@ class Filler:
             queue = message.queue
             if queue.is_schedule:
                 message.tags_code = self._delivery_time(message)
-            transaction = message.sys_flag & _TRANSACTION
-            if transaction in (TRANSACTION_PREPARED, _TRANSACTION):
+            if not is_in_queue(message.sys_flag):
                 continue
             put = queue.put(message.physical_offset, message.size, message.tags_code, message.queue_offset)
             if put and not queue.is_dirty:

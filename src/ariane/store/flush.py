@@ -6,9 +6,11 @@ from collections import deque
 from collections.abc import Callable
 
 from ariane.env import Clock, MappedFile
+from ariane.store.checkpoint import DurableEnd
 from ariane.store.commitlog import CommitLog, LogFile
 from ariane.store.health import Health
 from ariane.store.options import StoreOptions
+from ariane.store.scan import has_zero_sector, properties_of
 from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")
@@ -42,13 +44,22 @@ class Flusher:
     synced once more, and until that has worked the store takes no messages.
     """
 
-    def __init__(self, source: CommitLog, options: StoreOptions, clock: Clock, worker: Worker, health: Health) -> None:
+    def __init__(
+        self,
+        source: CommitLog,
+        options: StoreOptions,
+        clock: Clock,
+        worker: Worker,
+        health: Health,
+        durable_end: DurableEnd,
+    ) -> None:
         self.flushed_time = 0  # store time of the last message that is durable
         self._log = source
         self.options = options
         self._clock = clock
         self._worker = worker
         self._health = health
+        self._durable_end = durable_end
         self._gathering: list[Waiter] = []
         self._syncing: list[Waiter] = []
         self._deadlines: deque[Waiter] = deque()
@@ -58,6 +69,7 @@ class Flusher:
         self._last_thorough = clock.monotonic()
         self._deadline_set = asyncio.Event()
         self.last_store_time: Callable[[], int] = int
+        self.last_unit: Callable[[], int] = int
 
     # -- those who wait -------------------------------------------------------------------------------------------
 
@@ -82,7 +94,24 @@ class Flusher:
         self._syncing, self._gathering = self._gathering, []
         start, end = self._log.flushed, self._log.end
         round_ = Round(self._log.dirty_files(start, end), start, end, self.last_store_time(), self._suspect)
+        round_.durable_end = self._durable_end if self._ends_like_a_tear(start, end) else None
         self._worker.submit(round_.run, lambda error: self._ended(round_, error))
+
+    def _ends_like_a_tear(self, start: int, end: int) -> bool:
+        """Whether recovery could take the last unit before `end` for torn."""
+        at = self.last_unit()
+        if at >= end:  # units appended since are not committed yet
+            at, following = -1, self._log.next_unit(start)
+            while 0 <= following < end:
+                at = following
+                head = self._log.view(at, 4)
+                following = -1 if head is None else self._log.next_unit(at + int.from_bytes(head, "big"))
+        span = self._log.span(at) if at >= 0 else None
+        if span is None:
+            return False
+        base, _, memory = span
+        properties = properties_of(memory[at - base : end - base])
+        return 0 in properties and has_zero_sector(memory, end - base, len(properties))
 
     def _ended(self, round_: "Round", error: BaseException | None) -> None:
         self._busy = False
@@ -141,7 +170,7 @@ class Flusher:
 class Round:
     """One sync of the log, done in the thread."""
 
-    __slots__ = ("_files", "_start", "_suspect", "end", "store_time")
+    __slots__ = ("_files", "_start", "_suspect", "durable_end", "end", "store_time")
 
     def __init__(self, files: list[LogFile], start: int, end: int, store_time: int, suspect: bool) -> None:
         self._files = files
@@ -149,12 +178,15 @@ class Round:
         self._suspect = suspect
         self.end = end
         self.store_time = store_time
+        self.durable_end: DurableEnd | None = None
 
     def run(self) -> None:
         for file in self._files:
             if self._suspect:
                 self._rewrite(file.file, file.base)
             file.file.sync()
+        if self.durable_end is not None:
+            self.durable_end.save(self.end)
 
     def _rewrite(self, file: MappedFile, base: int) -> None:
         """The kernel may give up pages whose writing failed: only pages written anew are sure to be tried again."""

@@ -36,6 +36,7 @@ class Layout:
         self.index = root / "index"
         self.config = root / "config"
         self.checkpoint = root / "checkpoint"
+        self.durable_end = root / "durable-end"
         self.abort = root / "abort"
         self.lock = root / "lock"
 

@@ -1,31 +1,42 @@
-"""Bringing a store back after a stop of any kind.
+"""Recovers a store at its start.
 
 After a clean stop only the last part of the log is checked. After any other stop, reading starts at a message older
-than the checkpoint: all before it is durable. From there every unit is checked, and queues and index are built anew; at
-the first unit that is not whole the log ends, and what lies behind is made zero.
+than the checkpoint: everything before it is durable. From there every unit is checked, and queues and index are
+rebuilt; the log ends at the first unit that is not whole, and what follows is zeroed.
+
+Structure alone decides whether a unit is whole: its size, magic, physical offset, lengths and checksum. Only the
+properties have no checksum and may hold any bytes, so a sector of zeros in them is either what a user wrote or what a
+power cut left. It counts as torn only if the machine was restarted since, nothing valid follows, and no sync of it was
+noted (`DurableEnd`).
 """
 
 import logging
+from collections.abc import Iterator
+from typing import Final
 
 from ariane.env import Env
-from ariane.store.checkpoint import Checkpoint
+from ariane.protocol.units import QUEUE_ID_AT, QUEUE_OFFSET_AT, SYS_FLAG_AT, TRANSACTION_PREPARED
+from ariane.store.checkpoint import Checkpoint, DurableEnd
 from ariane.store.commitlog import CommitLog, LogFile, LogSegment
+from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.dispatch import Dispatcher
 from ariane.store.index import Index
 from ariane.store.indexload import cut_index, drop_index, repair_index
 from ariane.store.layout import ENTRY_SIZE, Layout
 from ariane.store.load import find_end
 from ariane.store.options import StoreOptions
+from ariane.store.queue_order import LEFT_OUT, QueueOrder
 from ariane.store.queues import QueueTable, QueueWriter
 from ariane.store.results import RecoveryReport
-from ariane.store.scan import END_OF_FILE, UNIT, Dispatched, kind_at, read_unit, store_time_of
+from ariane.store.scan import END_OF_FILE, UNIT, Dispatched, has_zero_sector, is_in_queue, kind_at, read_unit, store_time_of
 
 log = logging.getLogger("ariane.store")
 
-_BATCH = 1024
-_NEAR_END = 32 << 20  # so much of the log is checked however it was stopped
-_NEAR_ENOUGH = 1 << 20
-_NO_LIMIT = 1 << 62
+_BATCH: Final = 1024
+_NEAR_END: Final = 32 << 20  # so much of the log is checked after any stop
+_NEAR_ENOUGH: Final = 1 << 20
+_NO_LIMIT: Final = 1 << 62
+_MOST_CANDIDATES: Final = 1000  # units tried as a start before reading starts with the file
 
 
 class Recovery:
@@ -41,6 +52,7 @@ class Recovery:
         index: Index | None,
         dispatcher: Dispatcher,
         writer: QueueWriter,
+        durable_end: DurableEnd,
         report: RecoveryReport,
     ) -> None:
         self.checkpoint = Checkpoint.load(env.files, layout.checkpoint)
@@ -52,128 +64,100 @@ class Recovery:
         self._dispatcher = dispatcher
         self._writer = writer
         self._report = report
+        self._end = 0
+        self._durable = durable_end
+        self._durable_end = durable_end.load()
 
     def run(self) -> None:
+        """Check the log, cut what is torn, and bring queues and index to the same end."""
         if not self._log.files:
-            self._without_log()
-        elif self._report.clean:
-            self._after_clean_stop()
+            self._drop_queues_and_index()
+            return
+        for queue in self._table:
+            find_end(queue, _NO_LIMIT)
+        start = self._start_near(self._table.max_physical())
+        if self._report.clean:
+            self._check(start)
         else:
-            self._after_crash()
-        self._settle()
+            start = min(self._safe_start(), start)
+            for queue in self._table:
+                find_end(queue, start)
+            self._rebuild(self._index_start(start))
+        if self._index is not None:
+            cut_index(self._env.files, self._index, self._end)
+        self._durable.lower(self._end)
+        self._report.cut = self._log.truncate(self._end)
+        if self._report.cut:
+            note = f"the log ends at {self._end}: {self._report.cut} bytes after it were no whole message and are cut"
+            self._report.notes.append(note)
+            log.warning(note)
+        if not self._report.clean or self._table.max_physical() > self._end:
+            self._cut_queues(self._end)
+        dispatched = self._table.max_physical() if self._report.clean else self._end
+        self._dispatcher.position = max(dispatched, self._log.min_offset)
+        while self._dispatcher.run():
+            pass
+        for queue in self._table:
+            queue.next_offset = queue.max_offset
+            queue.correct_min(max(self._log.min_offset, 0))
+        self._write_entries()
+        self._writer.sync()
 
-    def _without_log(self) -> None:
+    def _drop_queues_and_index(self) -> None:
         if len(self._table):
             self._report.notes.append("the log has no files: its queues are removed")
         for queue in self._table:
             self._table.drop(queue)
         if self._index is not None:
             drop_index(self._env.files, self._index)
+        self._write_entries()
+        self._writer.sync()
 
-    def _after_clean_stop(self) -> None:
-        for queue in self._table:
-            find_end(queue, _NO_LIMIT)
-        start = self._start_near(self._table.max_physical())
-        end = self._check_from(start, rebuild=False)
-        self._cut_log(end)
-        if self._table.max_physical() > end:
-            self._cut_queues(end)
-        self._dispatcher.position = max(self._table.max_physical(), self._log.min_offset)
+    def _check(self, start: int) -> None:
+        """Find the end of the log; the queues are complete and stay as they are."""
+        order = QueueOrder(start, self._log.min_offset, self._units, queues_complete=True)
+        for unit in self._units(start):
+            self._correct(unit, *order.place_of(unit))
+            self._report.scanned += 1
 
-    def _after_crash(self) -> None:
-        for queue in self._table:
-            find_end(queue, _NO_LIMIT)
-        start = min(self._safe_start(), self._start_near(self._table.max_physical()))
-        self._cut_queues(start)
-        end = self._check_from(self._index_start(start), rebuild=True)
-        self._cut_log(end)
-        self._dispatcher.position = end
-
-    def _index_start(self, start: int) -> int:
-        """Where reading must start so that the index is whole again: at `start`, or before if the index lost more."""
-        if self._index is None:
-            return start
-        resume = repair_index(self._env.files, self._index, self.checkpoint.index_time)
-        if resume < 0 or resume >= start:
-            return start
-        at = max(resume, self._log.min_offset)
-        file = self._log.files[(at - self._log.min_offset) // self._log.file_size]
-        return at if kind_at(file.memory, at - file.base) == UNIT else file.base
-
-    def _cut_queues(self, limit: int) -> None:
-        """Drop all entries that point to `limit` or behind, on the disk too, so that they never come back."""
-        for queue in self._table:
-            find_end(queue, limit)
-            if queue.files:
-                base = queue.files[-1]
-                self._table.reader.forget(queue.path(base))
-                self._env.files.clear(queue.path(base), (queue.max_offset - base) * ENTRY_SIZE)
-
-    # -- where to start -------------------------------------------------------------------------------------------
-
-    def _safe_start(self) -> int:
-        """A unit's place such that all before it is durable: it was stored before the checkpoint."""
-        with_index = self._options.message_index_safe and self._index is not None
-        safe = self.checkpoint.safe_time(with_index=with_index)
-        for file in reversed(self._log.files):
-            if kind_at(file.memory, 0) == UNIT and 0 < store_time_of(file.memory) <= safe:
-                return self._last_before(file, safe)
-        return self._log.min_offset
-
-    def _last_before(self, file: LogFile, ms: int) -> int:
-        """The place of one of the last units of a file that were stored at `ms` or before; its first one is."""
-        low, high = 0, self._log.file_size
-        while high - low > _NEAR_ENOUGH:
-            middle = (low + high) // 2
-            found = find_unit(file, middle, self._table)
-            if 0 <= found < high and store_time_of(file.memory[found:]) <= ms:
-                low = found
-            else:
-                high = middle
-        return file.base + low
-
-    def _start_near(self, physical: int) -> int:
-        """A unit's place some way before `physical`, in the last files."""
-        first = self._log.files[max(len(self._log.files) - 3, 0)].base
-        wanted = min(physical, self._log.end) - _NEAR_END
-        if wanted <= first:
-            return first
-        file = self._log.files[(wanted - self._log.min_offset) // self._log.file_size]
-        return file.base + max(find_unit(file, wanted - file.base, self._table), 0)
-
-    # -- reading the log ------------------------------------------------------------------------------------------
-
-    def _check_from(self, start: int, *, rebuild: bool) -> int:
-        """Check units from `start` on; the end of the last whole one."""
-        at = start
+    def _rebuild(self, start: int) -> None:
+        """Find the end of the log, and put all units on the way into queues and index."""
+        order = QueueOrder(start, self._log.min_offset, self._units, queues_complete=False)
         batch: list[Dispatched] = []
-        for file in self._log.files:
-            if file.base + self._log.file_size <= start:
+        for unit in self._units(start):
+            self._report.scanned += 1
+            if unit.queue is self._table.nowhere:
                 continue
-            at, goes_on = self._check_file(file, max(at, file.base), batch if rebuild else None)
-            if not goes_on:
-                break
+            queue, offset = order.place_of(unit)
+            if offset == LEFT_OUT:
+                self._note(f"the message at {unit.physical_offset} has no place in {unit.topic}/{unit.queue_id}")
+                continue
+            self._correct(unit, queue, offset)
+            batch.append(unit)
+            if len(batch) >= _BATCH:
+                self._dispatch(batch)
         self._dispatch(batch)
-        return at
 
-    def _check_file(self, file: LogFile, at: int, batch: list[Dispatched] | None) -> tuple[int, bool]:
-        """Check units from `at` on: where the last whole one ends, and whether the log goes on behind the file."""
-        memory = file.memory
-        base = file.base
-        crc = self._options.check_crc_on_recover
-        table = self._table
-        scanned = 0
-        while True:
-            found = read_unit(memory, at - base, at, crc, table)
-            if found is None:
-                self._report.scanned += scanned
-                return at, kind_at(memory, at - base) == END_OF_FILE and file is not self._log.files[-1]
-            scanned += 1
-            at += found.size
-            if batch is not None and found.queue is not table.nowhere:
-                batch.append(found)
-                if len(batch) >= _BATCH:
-                    self._dispatch(batch)
+    def _correct(self, unit: Dispatched, queue: ConsumeQueue, offset: int) -> None:
+        """Write the right queue and offset into a unit of the log: consumers take them from there."""
+        if (queue, offset) == (unit.queue, unit.queue_offset) or offset == LEFT_OUT:
+            return
+        stated = f"{unit.topic}/{unit.queue_id} offset {unit.queue_offset}"
+        right = f"{queue.topic}/{queue.queue_id} offset {offset}"
+        self._note(f"the message at {unit.physical_offset} was damaged: it stated {stated} and is {right}")
+        self._log.patch(unit.physical_offset + QUEUE_ID_AT, queue.queue_id.to_bytes(4, "big"))
+        self._log.patch(unit.physical_offset + QUEUE_OFFSET_AT, offset.to_bytes(8, "big"))
+        unit.queue, unit.queue_offset = queue, offset
+
+    def _clear_prepared(self, unit: Dispatched) -> None:
+        """Clear a damaged transaction flag: a unit that is in no queue has the offset 0."""
+        unit.sys_flag &= ~TRANSACTION_PREPARED
+        self._note(f"the message at {unit.physical_offset} had a damaged transaction flag: it is cleared")
+        self._log.patch(unit.physical_offset + SYS_FLAG_AT, unit.sys_flag.to_bytes(4, "big", signed=True))
+
+    def _note(self, text: str) -> None:
+        self._report.notes.append(text)
+        log.warning(text)
 
     def _dispatch(self, batch: list[Dispatched]) -> None:
         self._dispatcher.filler.put(batch)
@@ -187,30 +171,109 @@ class Recovery:
         self._writer.write(work)
         self._table.wrote(work, keep=0)
 
-    # -- the end --------------------------------------------------------------------------------------------------
-
-    def _cut_log(self, end: int) -> None:
-        if self._index is not None:
-            cut_index(self._env.files, self._index, end)
-        self._report.cut = self._log.truncate(end)
-        if self._report.cut:
-            note = f"the log ends at {end}: {self._report.cut} bytes behind it that were no whole message are cut off"
-            self._report.notes.append(note)
-            log.warning(note)
-
-    def _settle(self) -> None:
-        """Dispatch what is left, and make queues durable before new messages come."""
-        while self._dispatcher.run():
-            pass
-        for queue in self._table:
-            queue.next_offset = queue.max_offset
-            queue.correct_min(max(self._log.min_offset, 0))
+    def _cut_queues(self, limit: int) -> None:
+        """Drop all entries that point to `limit` or beyond, on the disk too, so that they never come back."""
         self._write_entries()
-        self._writer.sync()
+        for queue in self._table:
+            if queue.max_physical > limit:
+                find_end(queue, limit)
+            if queue.files:
+                base = queue.files[-1]
+                self._table.reader.forget(queue.path(base))
+                self._env.files.clear(queue.path(base), (queue.max_offset - base) * ENTRY_SIZE)
+
+    # -- where to start -------------------------------------------------------------------------------------------
+
+    def _index_start(self, start: int) -> int:
+        """Where reading must start to complete the index: at `start`, or earlier if the index lost more."""
+        if self._index is None:
+            return start
+        resume = repair_index(self._env.files, self._index, self.checkpoint.index_time)
+        if resume < 0 or resume >= start:
+            return start
+        at = max(resume, self._log.min_offset)
+        file = self._log.files[(at - self._log.min_offset) // self._log.file_size]
+        return at if kind_at(file.memory, at - file.base) == UNIT else file.base
+
+    def _safe_start(self) -> int:
+        """The position of a unit stored before the checkpoint, so that everything before it is durable."""
+        with_index = self._options.message_index_safe and self._index is not None
+        safe = self.checkpoint.safe_time(with_index=with_index)
+        for file in reversed(self._log.files):
+            if kind_at(file.memory, 0) == UNIT and 0 < store_time_of(file.memory) <= safe:
+                break
+        else:
+            return self._log.min_offset
+        low, high = 0, self._log.file_size
+        while high - low > _NEAR_ENOUGH:
+            middle = (low + high) // 2
+            found = self._queued_unit(file, middle)
+            if 0 <= found < high and store_time_of(file.memory[found:]) <= safe:
+                low = found
+            else:
+                high = middle
+        return file.base + low
+
+    def _start_near(self, physical: int) -> int:
+        """The position of a unit some way before `physical`, in the last three files."""
+        first = self._log.files[max(len(self._log.files) - 3, 0)].base
+        wanted = min(physical, self._log.end) - _NEAR_END
+        if wanted <= first:
+            return first
+        file = self._log.files[(wanted - self._log.min_offset) // self._log.file_size]
+        return file.base + max(self._queued_unit(file, wanted - file.base), 0)
+
+    def _queued_unit(self, file: LogFile, at: int) -> int:
+        """The position in a file of a unit at or after `at`; -1 when there is none.
+
+        A body may hold the bytes of a unit. Only a unit that its consume queue points to is taken for one.
+        """
+        for _ in range(_MOST_CANDIDATES):
+            at = find_unit(file, at, self._table)
+            if at < 0:
+                break
+            unit = read_unit(file.memory, at, file.base + at, False, self._table)
+            entry = None if unit is None else unit.queue.stored_entry(unit.queue_offset)
+            if entry is not None and entry[0] == file.base + at:
+                return at
+            at += 8  # after the magic
+        return -1
+
+    # -- reading the log ------------------------------------------------------------------------------------------
+
+    def _units(self, start: int) -> Iterator[Dispatched]:
+        """The whole units from `start` to the end of the log, which is then `_end`."""
+        crc, table = self._options.check_crc_on_recover, self._table
+        at = self._end = start
+        for file in self._log.files:
+            if file.base + self._log.file_size <= start:
+                continue
+            at = max(at, file.base)
+            while (unit := read_unit(file.memory, at - file.base, at, crc, table)) is not None:
+                if self._is_torn(file, unit):
+                    self._end = at
+                    return
+                if unit.queue_offset and not is_in_queue(unit.sys_flag):
+                    self._clear_prepared(unit)
+                at += unit.size
+                yield unit
+            self._end = at
+            if kind_at(file.memory, at - file.base) != END_OF_FILE:
+                return
+
+    def _is_torn(self, file: LogFile, unit: Dispatched) -> bool:
+        """Whether a power cut took a sector of the properties: it is zero, and nothing valid follows."""
+        if not self._report.rebooted or 0 not in unit.properties:
+            return False
+        end = unit.physical_offset + unit.size - file.base
+        if file.base + end <= self._durable_end or not has_zero_sector(file.memory, end, len(unit.properties)):
+            return False
+        follows = read_unit(file.memory, end, file.base + end, self._options.check_crc_on_recover, self._table)
+        return follows is None and (end + 8 > len(file.memory) or kind_at(file.memory, end) != END_OF_FILE)
 
 
 def find_unit(file: LogSegment, at: int, table: QueueTable) -> int:
-    """The place in a file of the first unit at or behind `at`: its magic is there and it says itself where it lies."""
+    """The position in a file of the first unit at or after `at`: its magic is there and its physical offset fits."""
     memory = file.memory
     while at + 8 <= len(memory):
         chunk = bytes(memory[at : at + (1 << 16) + 7])

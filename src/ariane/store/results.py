@@ -130,6 +130,8 @@ class RecoveryReport:
     """What `open` found and did."""
 
     clean: bool
+    rebooted: bool = False
+    """Whether the machine may have lost power since the store was last open."""
     log_min: int = 0
     log_max: int = 0
     scanned: int = 0

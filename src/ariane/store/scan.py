@@ -7,7 +7,7 @@ from typing import Final
 from ariane.protocol.checksum import crc32
 from ariane.protocol.fast.matching import equal_span, stands_at
 from ariane.protocol.native import i64
-from ariane.protocol.units import BLANK_MAGIC, BORN_HOST_V6, MAGIC, STORE_HOST_V6, TRANSACTION_ROLLBACK
+from ariane.protocol.units import BLANK_MAGIC, BORN_HOST_V6, MAGIC, STORE_HOST_V6, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.hashes import part_hash, tags_code
 from ariane.store.queues import QueueTable
@@ -19,7 +19,6 @@ _HEAD_V4: Final = Struct(">iIIi4xqqi8x8xq8x4x8xi")
 _HEAD_LENGTH: Final = 48
 _V4_LENGTH: Final = 88
 _V6_FLAGS: Final = BORN_HOST_V6 | STORE_HOST_V6
-_MAX_QUEUE_OFFSET: Final = 1 << 48  # more than any queue ever has, and its place in bytes still fits into 64 bits
 _I64: Final = Struct(">q")
 _I32: Final = Struct(">i")
 _I16: Final = Struct(">h")
@@ -166,6 +165,12 @@ class Dispatched:
         return self.queue.queue_id
 
 
+def is_in_queue(sys_flag: int) -> bool:
+    """Prepared and rolled-back messages are in no queue."""
+    transaction = sys_flag & TRANSACTION_ROLLBACK
+    return transaction == 0 or transaction == TRANSACTION_COMMIT
+
+
 def value_of(properties: bytes, name: bytes) -> bytes | None:
     """The value of a property, whose name is given with the separator behind it; None when it is missing or empty."""
     return _found_by_parts(properties, name) if PLAIN else _found_by_bytes(properties, name)
@@ -238,9 +243,7 @@ def read_unit(memory: memoryview, at: int, physical: int, check_crc: bool, table
         return None
     topic = bytes(memory[topic_at:topic_end])
     properties = bytes(memory[topic_end + 2 : end])
-    if check_crc and 0 in properties and _is_torn(properties, topic_end + 2):
-        return None
-    if not 0 <= queue_offset < _MAX_QUEUE_OFFSET or 0 in topic:
+    if 0 in topic:
         return None
     queue = table.find(topic, queue_id)
     if queue is None:
@@ -248,12 +251,13 @@ def read_unit(memory: memoryview, at: int, physical: int, check_crc: bool, table
     return Dispatched(queue, queue_offset, physical, size, store_time, sys_flag, properties, Marks(properties))
 
 
-def _is_torn(properties: bytes, start: int) -> bool:
-    """Whether a sector of the properties, which no checksum covers, never reached the disk: it is all zero.
+def has_zero_sector(memory: memoryview, end: int, properties: int) -> bool:
+    """Whether a sector is zero in the `properties` bytes of a unit that ends at `end` of its file.
 
-    `start` is their place in the file. No text looks like that: the last byte of a property string is a separator.
+    A power cut leaves such a sector where it was not written yet. Everything else of a unit shows that by itself.
     """
-    return any(not any(properties[at : at + _SECTOR]) for at in range(-start % _SECTOR, len(properties), _SECTOR))
+    first = end - properties
+    return any(not any(memory[at : at + _SECTOR]) for at in range(first + -first % _SECTOR, end, _SECTOR))
 
 
 def store_time_of(unit: memoryview) -> int:

@@ -11,6 +11,7 @@ from ariane.message import HALF_OP_TOPIC, SCHEDULE_TOPIC
 from ariane.protocol.units import Unit, body_crc
 from ariane.store.allocate import Allocator
 from ariane.store.appender import Appender
+from ariane.store.checkpoint import DurableEnd
 from ariane.store.commitlog import BLANK_LENGTH, CommitLog
 from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.dispatch import Dispatcher, DispatchListener, Filler, default_delay_ms
@@ -74,7 +75,9 @@ class MessageStore(StoreReader):
         except LockHeld as held:
             holder = held.holder.removeprefix("lock").strip() or "held by another broker"
             raise StoreLocked(f"the store {self.layout.root} is in use: {holder}") from None
-        report = RecoveryReport(clean=not files.exists(self.layout.abort))
+        clean = not files.exists(self.layout.abort)
+        same_boot = not clean and files.boot() == files.read(self.layout.abort).decode(errors="replace") != ""
+        report = RecoveryReport(clean=clean, rebooted=not clean and not same_boot)
         try:
             self._build(report)
             recovery = self._recover(report)
@@ -102,7 +105,8 @@ class MessageStore(StoreReader):
         self._appender = Appender(self.log, self.table, self.dispatcher, clock, self.health, self.stats, o)
         self._appender.largest_unit = file_size - BLANK_LENGTH
         self.puller = Puller(self.log, o)
-        self.flusher = Flusher(self.log, o, clock, self._sync_worker, self.health)
+        self._durable_end = DurableEnd(files, self.layout.durable_end)
+        self.flusher = Flusher(self.log, o, clock, self._sync_worker, self.health, self._durable_end)
         self.retention = Retention(
             o, self.env, self.layout, self.log, self.table, self.index, self.health, self._file_worker
         )
@@ -126,6 +130,7 @@ class MessageStore(StoreReader):
             self.index,
             self.dispatcher,
             self._writer,
+            self._durable_end,
             report,
         )
         recovery.run()
@@ -148,11 +153,12 @@ class MessageStore(StoreReader):
         )
         self._queue_flusher.dispatched_time = lambda: self.filler.last_store_time
         self._queue_flusher.dispatched_offset = lambda: self.dispatcher.position
+        self.flusher.last_unit = lambda: self._appender.last_at
         self.flusher.last_store_time = lambda: max(self._appender.last_time, self.filler.last_store_time)
         self.flusher.flushed_time = recovery.checkpoint.log_time
         self.filler.last_store_time = max(self.filler.last_store_time, recovery.checkpoint.queue_time)
         self._appender.last_time = self.filler.last_store_time
-        files.replace(self.layout.abort, b"")
+        files.replace(self.layout.abort, files.boot().encode())
         self.retention.check_disk()
         report.log_min, report.log_max = self.log.min_offset, self.log.end
         report.queues = len(self.table)

@@ -61,6 +61,7 @@ class MemoryFiles:
         self.crash_at = -1  # the number of the call that does not happen any more
         self.before_call: Callable[[], None] | None = None  # to look at the file system between two calls
         self.used_ratio: float | None = None  # pretend this instead of counting blocks
+        self.boot_id = "boot-0"  # another after a power cut
         self._clock = clock or SystemClock()
         self._nodes: dict[Path, Node] = {}
         self._durable: dict[Path, Node] = {}
@@ -78,7 +79,7 @@ class MemoryFiles:
 
     def after_kill(self) -> "MemoryFiles":
         """The file system as the next process finds it when this one is killed: all that was written is there."""
-        return self._copy(self._nodes, lambda node: bytes(node.data))
+        return self._copy(self._nodes, lambda node: bytes(node.data), same_boot=True)
 
     def after_power_cut(self) -> "MemoryFiles":
         """The file system after the machine lost power: only what was synced is there."""
@@ -89,8 +90,11 @@ class MemoryFiles:
         chance = random.Random(seed)
         return self._copy(self._nodes, lambda node: _torn(node, chance))
 
-    def _copy(self, names: dict[Path, Node], content: Callable[[Node], bytes]) -> "MemoryFiles":
+    def _copy(
+        self, names: dict[Path, Node], content: Callable[[Node], bytes], *, same_boot: bool = False
+    ) -> "MemoryFiles":
         other = MemoryFiles(self._clock, self.capacity)
+        other.boot_id = self.boot_id if same_boot else f"boot-{int(self.boot_id.removeprefix('boot-')) + 1}"
         for path, node in names.items():
             other._nodes[path] = other._durable[path] = node.survivor(content(node))
             other._folders.update(path.parents)
@@ -233,6 +237,9 @@ class MemoryFiles:
         if self.used_ratio is not None:
             return DiskUsage(10_000, 10_000 - round(self.used_ratio * 10_000))
         return DiskUsage(self.capacity, max(self.capacity - self._used(), 0))
+
+    def boot(self) -> str:
+        return self.boot_id
 
     def lock(self, path: Path, note: str) -> FileLock:
         if path in self._locks:

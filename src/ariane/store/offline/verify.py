@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from ariane.env import Files
 from ariane.message import SCHEDULE_TOPIC
-from ariane.protocol.units import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from ariane.store.index import hashes_of
 from ariane.store.indexfile import HEADER, HEADER_SIZE, INDEX_ENTRY, INDEX_ENTRY_SIZE, SLOT_SIZE
 from ariane.store.indexload import index_names, index_shape
 from ariane.store.layout import BLANK_SIZE, Layout
 from ariane.store.offline.reading import Damage, Progress, StoredLog, no_progress, stored_entries, stored_queues
-from ariane.store.scan import Dispatched, value_of
+from ariane.store.scan import Dispatched, is_in_queue, value_of
 
 MAX_TOLD = 1000
 
@@ -68,15 +67,10 @@ def _check_log(stored: StoredLog, findings: Findings, progress: Progress) -> dic
         findings.messages += 1
         if found.queue is stored.table.nowhere:
             findings.wrong(f"log {found.physical_offset}: a message whose topic or queue has no valid name")
-        elif is_in_queue(found):
+        elif is_in_queue(found.sys_flag):
             ends[found.topic, found.queue_id] = found.queue_offset + 1
     findings.log_end = stored.end
     return ends
-
-
-def is_in_queue(message: Dispatched) -> bool:
-    """Prepared and rolled-back messages are in no queue."""
-    return message.sys_flag & TRANSACTION_ROLLBACK not in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 
 
 def _check_end(topic: str, queue_id: int, end: int, expected: int, findings: Findings) -> None:
