@@ -68,7 +68,7 @@ class Load:
                 self._enough.set()
 
 
-def _configure(folder: Path, names: int, port: int, flush: str, more: str = "") -> None:
+def configure(folder: Path, names: int, port: int, flush: str, more: str = "") -> None:
     (folder / "broker.conf").write_text(
         f"brokerName=a\nbrokerIP1=127.0.0.1\nlistenPort={port}\nnamesrvAddr=127.0.0.1:{names}\n"
         f"storePathRootDir={folder}/store\nflushDiskType={flush}\nmappedFileSizeCommitLog=131072\n"
@@ -77,7 +77,8 @@ def _configure(folder: Path, names: int, port: int, flush: str, more: str = "") 
     )
 
 
-def _start(folder: Path, port: int) -> Program:
+def start(folder: Path, port: int) -> Program:
+    """Start the broker of a folder and wait until clients can use it."""
     broker = Program(folder, "mqbroker", "-c", "broker.conf")
     broker.await_text(f"is ready on 127.0.0.1:{port}")  # and registered: its port opens before that
     return broker
@@ -96,10 +97,10 @@ async def test_nothing_acknowledged_is_lost_and_order_is_kept(flush: str, tmp_pa
     chance = random.Random(flush)
     names, port = free_port(), free_port(-2, 1)
     name_servers = f"127.0.0.1:{names}"
-    _configure(tmp_path, names, port, flush)
+    configure(tmp_path, names, port, flush)
     with program(tmp_path, "ariane", "namesrv", "--listen-port", str(names)):
         until(lambda: listening(names), 120, "the name server's port")
-        broker = _start(tmp_path, port)
+        broker = start(tmp_path, port)
         try:
             async with aio.Admin(name_servers=name_servers) as admin:
                 await admin.create_topic(TOPIC, queues=WRITERS)
@@ -107,7 +108,7 @@ async def test_nothing_acknowledged_is_lost_and_order_is_kept(flush: str, tmp_pa
                 load = Load(producer)
                 for _ in range(KILLS):
                     await load.until_killed(broker, chance.randrange(10, 120))
-                    broker = _start(tmp_path, port)
+                    broker = start(tmp_path, port)
             async with aio.PullClient("kills", name_servers=name_servers) as client:
                 stored = [await _stored(client, writer) for writer in range(WRITERS)]
         finally:
@@ -168,14 +169,14 @@ class Creators:
 async def test_topics_created_by_many_clients_at_once_are_there_after_kills(tmp_path: Path) -> None:
     chance = random.Random("topics")
     port = free_port(-2, 1)
-    _configure(tmp_path, free_port(), port, "ASYNC_FLUSH")
+    configure(tmp_path, free_port(), port, "ASYNC_FLUSH")
     address = f"127.0.0.1:{port}"
     creators = Creators(address)
-    broker = _start(tmp_path, port)
+    broker = start(tmp_path, port)
     try:
         for _ in range(CREATOR_KILLS):
             await creators.until_killed(broker, chance.randrange(20, 60))
-            broker = _start(tmp_path, port)
+            broker = start(tmp_path, port)
         connection = Client(clock=SystemClock())
         try:
             for topic in creators.acknowledged:
@@ -197,7 +198,7 @@ async def test_offsets_and_delayed_messages_go_on_where_a_killed_broker_was(tmp_
     """The whole files are written once an hour here: what survives, the journals hold."""
     port = free_port(-2, 1)
     rare = "flushConsumerOffsetInterval=3600000\nflushDelayOffsetInterval=3600000\nmessageDelayLevel=1s\n"
-    _configure(tmp_path, free_port(), port, "ASYNC_FLUSH", rare)
+    configure(tmp_path, free_port(), port, "ASYNC_FLUSH", rare)
     config = tmp_path / "store" / "config"
 
     async def ask(code: int, fields: dict[str, str], body: bytes = b"") -> Command:
@@ -210,7 +211,7 @@ async def test_offsets_and_delayed_messages_go_on_where_a_killed_broker_was(tmp_
         return answer
 
     where = {"topic": TOPIC, "queueId": "0"}
-    broker = _start(tmp_path, port)
+    broker = start(tmp_path, port)
     try:
         for round in range(1, 4):
             await ask(RequestCode.SEND_MESSAGE_V2, send_fields(TOPIC, properties="DELAY\x011\x02"), b"%d" % round)
@@ -220,7 +221,7 @@ async def test_offsets_and_delayed_messages_go_on_where_a_killed_broker_was(tmp_
             until(lambda: b'"1":%d' % round in _read(config / "delayOffset.journal"), 120, "progress")  # noqa: B023
             broker.process.kill()
             broker.process.wait()
-            broker = _start(tmp_path, port)
+            broker = start(tmp_path, port)
             committed = await ask(RequestCode.QUERY_CONSUMER_OFFSET, {**where, "consumerGroup": "g"})
             assert committed.fields["offset"] == str(round * 100)
             pulled = await ask(RequestCode.PULL_MESSAGE, pull_fields(TOPIC))

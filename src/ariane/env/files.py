@@ -2,7 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
+
+# Permissions of what Ariane creates; the process's umask may take more away.
+DATA_MODE: Final = 0o640
+SECRET_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o750
 
 
 class MappedFile(Protocol):
@@ -91,8 +96,11 @@ class Files(Protocol):
         """A file as it is now, without a copy and without the right to change it."""
         ...
 
-    def replace(self, path: Path, data: bytes) -> None:
-        """Write a small file so that a crash leaves the old or the new: tmp, fsync, rename, fsync of the folder."""
+    def replace(self, path: Path, data: bytes, *, secret: bool = False) -> None:
+        """Write a small file so that a crash leaves the old or the new: tmp, fsync, rename, fsync of the folder.
+
+        A `secret` file is readable by its owner alone; one that exists keeps its mode except for the rights of others.
+        """
         ...
 
     def exists(self, path: Path) -> bool: ...
@@ -107,7 +115,9 @@ class Files(Protocol):
 
     def is_folder(self, path: Path) -> bool: ...
 
-    def make_folder(self, path: Path) -> None: ...
+    def make_folder(self, path: Path) -> None:
+        """Create a folder and its parents, unless it exists."""
+        ...
 
     def remove(self, path: Path) -> None: ...
 

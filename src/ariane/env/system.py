@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from ariane.env.files import DiskUsage, FileLock, LockHeld, MappedFile, PlainFile
+from ariane.env.files import (
+    DATA_MODE,
+    FOLDER_MODE,
+    SECRET_MODE,
+    DiskUsage,
+    FileLock,
+    LockHeld,
+    MappedFile,
+    PlainFile,
+)
 from ariane.env.mapped import Mapped
 
 try:
@@ -21,6 +30,7 @@ except ImportError:  # the client runs on Windows too; only the broker locks fil
 _libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
 _fallocate = getattr(_libc, "fallocate64", None) or getattr(_libc, "fallocate", None)
 _syncfs = getattr(_libc, "syncfs", None)
+_NOT_OTHERS = 0o770
 _CLEAR_STEP = 1 << 20
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _CLEAR_BY_HAND = 16 << 20  # so much is looked at, and only written where it is not zero
@@ -71,7 +81,7 @@ class SystemFiles:
 
     def map(self, path: Path, size: int, *, allocate: bool) -> MappedFile:
         created = not path.exists()
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, DATA_MODE)
         try:
             self._extend(fd, size, allocate)
             return Mapped(path, size, fd)
@@ -90,7 +100,7 @@ class SystemFiles:
             os.posix_fallocate(fd, 0, size)
 
     def open(self, path: Path, size: int = 0) -> PlainFile:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, DATA_MODE)
         if size and os.fstat(fd).st_size < size:
             os.ftruncate(fd, size)
         return _Plain(path, fd)
@@ -120,10 +130,14 @@ class SystemFiles:
             size = os.fstat(file.fileno()).st_size
             return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")
 
-    def replace(self, path: Path, data: bytes) -> None:
+    def replace(self, path: Path, data: bytes, *, secret: bool = False) -> None:
         tmp = path.with_name(path.name + ".tmp")
-        fd = os.open(tmp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        with contextlib.suppress(FileNotFoundError):  # left by a crash, with the mode it had then
+            tmp.unlink()
+        fd = os.open(tmp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, SECRET_MODE if secret else DATA_MODE)
         try:
+            if secret and path.exists():
+                os.chmod(tmp, path.stat().st_mode & _NOT_OTHERS)
             view = memoryview(data)
             while view:
                 view = view[os.write(fd, view) :]
@@ -152,7 +166,10 @@ class SystemFiles:
         return path.is_dir()
 
     def make_folder(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        if not path.is_dir():
+            if path.parent != path:
+                self.make_folder(path.parent)
+            path.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)
@@ -189,7 +206,7 @@ class SystemFiles:
     def lock(self, path: Path, note: str) -> FileLock:
         if path.exists() and _inode(path.stat()) in _Lock.held:  # opening and closing it again would drop our lock
             raise LockHeld(path, path.read_text(errors="replace").strip())
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT, DATA_MODE)
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -53,7 +53,7 @@ class KvConfig:
     def _store(self, table: dict[str, dict[str, str]]) -> None:
         try:
             self._files.make_folder(self._path.parent)
-            self._files.replace(self._path, KvFile(table).encode())
+            self._files.replace(self._path, KvFile(table).encode(), secret=True)
         except OSError as error:
             raise ConfigError(f"{self._path} (kvConfigPath) cannot be written: {error}") from None
         self._table = table

@@ -30,7 +30,7 @@ def rewrite(files: Files, path: Path, changes: Mapping[str, str]) -> None:
     """Change values in a file, which is made when it is not there. Raises OSError, or UnicodeDecodeError."""
     files.make_folder(path.parent)
     before = files.read(path).decode() if files.exists(path) else ""
-    files.replace(path, edited(before, changes).encode())
+    files.replace(path, edited(before, changes).encode(), secret=True)
 
 
 def _changed(key: str, left: dict[str, str], block: list[str]) -> list[str]:

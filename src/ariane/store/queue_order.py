@@ -102,12 +102,12 @@ class QueueOrder:
     def _move(self, unit: Dispatched) -> None:
         """Give one of two units with the same offset to the queue that lacks it, if their ids differ in one bit."""
         for queue, expected in self._expected.items():
-            if queue.topic == unit.topic and _one_bit_apart(queue.queue_id, unit.queue_id):
-                if (queue, unit.queue_offset) in self._gaps or expected == unit.queue_offset:
-                    self._gaps.discard((queue, unit.queue_offset))
-                    self._expected[queue] = max(expected, unit.queue_offset + 1)
-                    self._moved[unit.physical_offset] = queue
-                    return
+            lacks = (queue, unit.queue_offset) in self._gaps or expected == unit.queue_offset
+            if lacks and queue.topic == unit.topic and _one_bit_apart(queue.queue_id, unit.queue_id):
+                self._gaps.discard((queue, unit.queue_offset))
+                self._expected[queue] = max(expected, unit.queue_offset + 1)
+                self._moved[unit.physical_offset] = queue
+                return
 
     def _settle(self, unit: Dispatched, following: int | None, corrected: dict[int, int]) -> None:
         offset = self._decide(unit, self._expected[unit.queue], following)

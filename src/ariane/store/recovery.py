@@ -28,7 +28,16 @@ from ariane.store.options import StoreOptions
 from ariane.store.queue_order import LEFT_OUT, QueueOrder
 from ariane.store.queues import QueueTable, QueueWriter
 from ariane.store.results import RecoveryReport
-from ariane.store.scan import END_OF_FILE, UNIT, Dispatched, has_zero_sector, is_in_queue, kind_at, read_unit, store_time_of
+from ariane.store.scan import (
+    END_OF_FILE,
+    UNIT,
+    Dispatched,
+    has_zero_sector,
+    is_in_queue,
+    kind_at,
+    read_unit,
+    store_time_of,
+)
 
 log = logging.getLogger("ariane.store")
 

@@ -7,7 +7,14 @@ from typing import Final
 from ariane.protocol.checksum import crc32
 from ariane.protocol.fast.matching import equal_span, stands_at
 from ariane.protocol.native import i64
-from ariane.protocol.units import BLANK_MAGIC, BORN_HOST_V6, MAGIC, STORE_HOST_V6, TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from ariane.protocol.units import (
+    BLANK_MAGIC,
+    BORN_HOST_V6,
+    MAGIC,
+    STORE_HOST_V6,
+    TRANSACTION_COMMIT,
+    TRANSACTION_ROLLBACK,
+)
 from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.hashes import part_hash, tags_code
 from ariane.store.queues import QueueTable

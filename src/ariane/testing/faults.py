@@ -175,7 +175,7 @@ class MemoryFiles:
     def view(self, path: Path) -> memoryview:
         return memoryview(self.read(path))
 
-    def replace(self, path: Path, data: bytes) -> None:
+    def replace(self, path: Path, data: bytes, *, secret: bool = False) -> None:
         tmp = path.with_name(path.name + ".tmp")
         self.called("write", tmp)
         node = self._nodes[tmp] = Node(0, self._clock.now_ms())

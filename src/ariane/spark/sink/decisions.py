@@ -87,9 +87,10 @@ class Decisions:
     def lock(self) -> FileLock:
         """Held by whoever decides and tells brokers; LockHeld while somebody does. Who dies lets go of it."""
         folder = Path(self._folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        files = SystemFiles()
+        files.make_folder(folder)
         with _LOCKING:
-            return SystemFiles().lock(folder / "lock", f"process {os.getpid()} on {socket.gethostname()}")
+            return files.lock(folder / "lock", f"process {os.getpid()} on {socket.gethostname()}")
 
     def load(self, name: str) -> Decision | None:
         """The decision of a name; none while it is open."""
@@ -137,19 +138,9 @@ def write_atomically(path: str, data: bytes) -> None:
         with system.open_output_stream(inner) as stream:
             stream.write(data)
         return
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.tmp")
-    with open(draft, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, target)
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    files = SystemFiles()
+    files.make_folder(Path(path).parent)
+    files.replace(Path(path), data)
 
 
 def remove(path: str) -> None:
