@@ -1,5 +1,6 @@
 """Store folders of Apache's broker read without any broker."""
 
+import asyncio
 import hashlib
 import os
 from datetime import UTC, datetime
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ariane.env import Env
 from ariane.errors import ConfigError, StoreError
 from ariane.spark.arrow.schema import default_schema
 from ariane.spark.commitlog import log_reader
@@ -17,7 +19,9 @@ from ariane.spark.commitlog.options import CommitlogOptions
 from ariane.spark.commitlog.scan import find_sync
 from ariane.spark.commitlog.source import CommitlogSource
 from ariane.spark.commitlog.stream import CommitlogStream
+from ariane.store import MessageStore, StoreOptions
 from tests.spark.conftest import RecordedStore
+from tests.store.units import unit
 
 MAP_SCHEMA = (
     "topic string, queueId int, queueOffset bigint, physicalOffset bigint, msgId string, keys string, tags string, "
@@ -276,3 +280,22 @@ def test_what_a_broker_writes_while_it_is_looked_at_is_not_taken_for_damage(
     monkeypatch.setattr(log_reader, "find_sync", search_when_more_is_written)
     end = clean_store.messages[-1]["commitLogOffset"] + clean_store.messages[-1]["storeSize"]
     assert log_end(files, files[0].base, fail=True) == end
+
+
+@pytest.mark.parametrize("split", [20_000, 64 << 20])
+def test_nul_bytes_are_read_and_not_taken_for_the_end_of_the_log(split: int, tmp_path: Path) -> None:
+    """Bodies and properties of zeros, longer than what an unwritten rest is told by."""
+    store = MessageStore(StoreOptions(root=tmp_path, commitlog_file_size=1 << 20, index_enabled=False), Env())
+    store.open()
+    written = [
+        store.append(unit(body=b"\0" * size, pad="\0" * (size % 30_000))).physical_offset
+        for size in (1, 600, 70_000, 200_000, 3, 300_000, 140_000, 90_000, 250_000, 1100)
+    ]
+    asyncio.run(store.close())
+    files = log_files(str(tmp_path / "commitlog"))
+    last = log_reader.written_files(files)[-1]
+    ranges = log_reader.plan_ranges(files, last, split)
+    tables = [table for part in ranges for table in log_reader.read_range(part, fail=True)]
+    assert [int(at) for table in tables for at in table.physical_offsets] == written
+    assert all(table.intact().all() for table in tables)
+    assert log_end(files, 0, fail=True) == store.log_max

@@ -265,3 +265,18 @@ def test_a_folder_that_is_no_store_is_told_so(tmp_path: Path) -> None:
     code, said = run("inspect", str(tmp_path))
     assert code == 2
     assert "is no store" in said
+
+
+def test_nul_bytes_in_messages_are_no_damage(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    store = MessageStore(small(root), Env())
+    store.open()
+    for n in range(40):
+        store.append(unit(body=b"\0" * n, UNIQ_KEY=f"U{n}", pad="\0" * (n * 60)))
+    asyncio.run(store.close())
+    assert check(root).ok
+    assert check(root).messages == 40
+    assert inspect(FILES, layout(root)).log_end == store.log_max
+    assert len(list(dump(FILES, layout(root), Wanted()))) == 40
+    assert rebuild(Env(), layout(root), slots=100, index_entries=200).damage == []
+    assert check(root).ok
