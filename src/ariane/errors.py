@@ -98,6 +98,10 @@ class ReplyTimeout(ClientError):
     """The request was sent, but no consumer replied in time."""
 
 
+class GuaranteeError(ArianeError):
+    """The business guarantee cannot do what was asked: a stub, an option or the database forbids it."""
+
+
 class BrokerRefused(ResponseError):
     """A server answered with an error code; the text names the server, what was asked and what to do."""
 

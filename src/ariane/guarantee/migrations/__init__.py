@@ -1,0 +1,20 @@
+"""The tables' history, run by Alembic: `ariane guarantee migrate`, or `migrate` here.
+
+The version is kept in a table of its own, so that it does not meet that of your application.
+"""
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection
+
+VERSION_TABLE = "ariane_guarantee_version"
+
+
+def migrate(connection: Connection, revision: str = "head") -> None:
+    """Bring the tables to a revision."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
