@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ariane.settings import ConfigError, Entry, OptionTable, Settings, format_properties, parse_properties
+from ariane.settings.edit import edited
 from ariane.settings.host import Host
 from ariane.settings.options import Option, snake_case
 
@@ -95,3 +96,20 @@ def test_surrounding_blanks_do_not_count() -> None:
     table = OptionTable([Option("number", int, 1), Option("text", str, "")])
     settings = Settings.load(table, "number = 5  \ntext = a b  ", file="f", host=Host())
     assert (settings["number"], settings["text"]) == (5, "a b")
+
+
+def test_two_escapes_make_one_character_and_half_of_one_is_refused() -> None:
+    assert parse_properties(r"k = \ud83d\ude00!")[0].value == "\U0001f600!"
+    for half in (r"k = \ud83d", r"k = \ude00\ud83d", r"\ud83d = v"):
+        with pytest.raises(ConfigError, match="half of a surrogate pair"):
+            parse_properties(half)
+
+
+def test_only_line_ends_of_properties_files_end_lines() -> None:
+    text = "# page\x0cbreak \u2028 here\na=1\n# last\nb=2\n"
+    assert edited(text, {"b": "3"}) == text.replace("b=2", "b=3")
+
+
+def test_a_line_break_in_a_changed_value_begins_no_other_option() -> None:
+    text = edited("a=1\n", {"a": "2\nb=3\r\nc\\"})
+    assert [(entry.key, entry.value) for entry in parse_properties(text)] == [("a", "2\nb=3\r\nc\\")]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ariane.protocol.bodies.topics import LARGEST_REGISTRATION
 from ariane.settings import Host, Option, OptionTable, Settings, Value, absent, ignored
 from ariane.settings.remoting import (
     OWN_SERVER_OPTIONS,
@@ -28,6 +29,11 @@ NAMESRV_OPTIONS = (
 OWN_OPTIONS = (
     Option("scanNotActiveBrokerInterval", int, 10000, low=1, unit="ms", own=True),
     Option("brokerChannelExpiredTime", int, 120000, low=1, unit="ms", own=True),
+    # Bounds for what anybody can make a name server keep.
+    Option("registrationMaxBytes", int, LARGEST_REGISTRATION, low=1, own=True),
+    Option("registeredBrokersMax", int, 4096, low=1, own=True),
+    Option("registeredTopicsMax", int, 100000, low=1, own=True),
+    Option("kvConfigMaxBytes", int, 4194304, low=1, own=True),
 )
 
 NAMESRV_TABLE = OptionTable(
@@ -68,6 +74,10 @@ class NamesrvOptions:
     server_buffered_bytes_max: int
     scan_not_active_broker_interval_ms: int
     broker_channel_expired_time_ms: int
+    registration_max_bytes: int
+    registered_brokers_max: int
+    registered_topics_max: int
+    kv_config_max_bytes: int
 
     @classmethod
     def load(cls, text: str = "", *, file: str = "", host: Host | None = None) -> NamesrvOptions:

@@ -1,6 +1,7 @@
 """What each request to the name server does."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from ariane.env import Clock
@@ -34,7 +35,12 @@ from ariane.protocol.units import body_crc
 from ariane.remoting import Connection, Handler
 
 WITH_FILTER_SERVERS: Final = 37  # the version from which a registration wraps its topics (3.0.11)
+LARGE_COMPRESSED: Final = 1 << 12  # bytes of a compressed registration that is decoded off the loop
+LARGE: Final = 1 << 18  # the same of one that is not compressed
+LARGEST_CONFIG: Final = 1 << 16
 SEE_FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."  # Java clients look for it
+
+Registration = tuple[TopicConfigTable, list[str] | None]
 
 
 class Handlers:
@@ -47,6 +53,8 @@ class Handlers:
         self._clock = clock
         self._encoded: dict[str, bytes] = {}
         self._encoded_at = (0, 0, False)
+        self._decoding: dict[str, Command] = {}  # the last large registration of a broker's address
+        self._one_at_a_time = asyncio.Semaphore()
 
     def table(self) -> dict[int, Handler]:
         """Handlers by request code."""
@@ -77,22 +85,67 @@ class Handlers:
 
     # Brokers.
 
-    def register(self, connection: Connection, request: Command) -> Command:
+    def register(self, connection: Connection, request: Command) -> Command | Awaitable[Command]:
+        """Take in a broker; a large registration is decoded in a thread, one at a time."""
         header = RegisterBrokerRequest.parse(request.fields)
-        if header.body_crc32 and header.body_crc32 != body_crc(request.body):
-            raise ResponseError(ResponseCode.SYSTEM_ERROR, "crc32 not match")
         broker = Broker(
             header.cluster_name, header.broker_name, header.broker_id, header.broker_addr, header.ha_server_addr
         )
         _check_names(broker)
-        table, filters = _registration(request, header.compressed)
-        master = self._routes.register(broker, table, filters, self._clock.now_ms(), connection)
+        if len(request.body) > (LARGE_COMPRESSED if header.compressed else LARGE):
+            return self._register_large(connection, request, header, broker)
+        self._decoding.pop(broker.address, None)
+        table, filters = self._decode(request, header)
+        return self._register(connection, request, broker, table, filters)
+
+    async def _register_large(
+        self, connection: Connection, request: Command, header: RegisterBrokerRequest, broker: Broker
+    ) -> Command:
+        self._decoding[broker.address] = request
+        try:
+            async with self._one_at_a_time:
+                table, filters = await asyncio.to_thread(self._decode, request, header)
+            if self._decoding.get(broker.address) is not request or not connection.is_open:
+                raise ResponseError(ResponseCode.SYSTEM_ERROR, "a later request of the broker overtook this one")
+            return self._register(connection, request, broker, table, filters)
+        finally:
+            if self._decoding.get(broker.address) is request:
+                del self._decoding[broker.address]
+
+    def _decode(self, request: Command, header: RegisterBrokerRequest) -> Registration:
+        """Topics and filter servers of a registration; before 3.0.11 it held topics alone."""
+        limit = self._config.options.registration_max_bytes
+        if header.body_crc32 and header.body_crc32 != body_crc(request.body):
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+        if not request.body:
+            return TopicConfigTable(), []
+        if len(request.body) > limit:
+            remark = f"the registration has {len(request.body)} bytes, at most {limit} (registrationMaxBytes)"
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+        if request.version < WITH_FILTER_SERVERS:
+            return TopicConfigTable.decode_request(request.body), None
+        if header.compressed:
+            body = RegisterBrokerBody.decompress(request.body, limit)
+        else:
+            body = RegisterBrokerBody.decode_request(request.body)
+        return body.topic_config_serialize_wrapper, body.filter_server_list
+
+    def _register(
+        self,
+        connection: Connection,
+        request: Command,
+        broker: Broker,
+        table: TopicConfigTable,
+        filters: list[str] | None,
+    ) -> Command:
+        master = self._routes.register(broker, table, filters, self._clock.monotonic(), connection)
         answer = RegisterBrokerResponse(master.ha_address, master.address) if master else RegisterBrokerResponse()
         order = self._kv.namespace(ORDER_TOPIC_CONFIG)
         return request.reply(0, answer.fields(), b"" if order is None else KVTable(order).encode())
 
     def unregister(self, _: Connection, request: Command) -> Command:
         header = UnregisterBrokerRequest.parse(request.fields)
+        self._decoding.pop(header.broker_addr, None)
         self._routes.unregister(Broker(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr))
         return request.reply()
 
@@ -100,9 +153,9 @@ class Handlers:
         """Brokers ask this before they send a long registration; for those that did not change it is the heartbeat."""
         header = QueryDataVersionRequest.parse(request.fields)
         known = self._routes.version(header.broker_addr)
-        changed = known is None or known != DataVersion.decode(request.body)
+        changed = known is None or known != DataVersion.decode_request(request.body)
         if not changed:
-            self._routes.touch(header.broker_addr, self._clock.now_ms())
+            self._routes.touch(header.broker_addr, self._clock.monotonic())
         return request.reply(0, QueryDataVersionResponse(changed).fields(), known.encode() if known else b"")
 
     # Routes.
@@ -167,9 +220,9 @@ class Handlers:
 
     # Configuration.
 
-    def put_kv(self, _: Connection, request: Command) -> Command:
+    async def put_kv(self, _: Connection, request: Command) -> Command:
         header = PutKVConfigRequest.parse(request.fields)
-        self._kv.put(header.namespace, header.key, header.value)
+        await self._kv.put(header.namespace, header.key, header.value)
         return request.reply()
 
     def get_kv(self, _: Connection, request: Command) -> Command:
@@ -180,9 +233,9 @@ class Handlers:
             return request.reply(ResponseCode.QUERY_NOT_FOUND, remark=remark)
         return request.reply(0, GetKVConfigResponse(value).fields())
 
-    def delete_kv(self, _: Connection, request: Command) -> Command:
+    async def delete_kv(self, _: Connection, request: Command) -> Command:
         header = DeleteKVConfigRequest.parse(request.fields)
-        self._kv.delete(header.namespace, header.key)
+        await self._kv.delete(header.namespace, header.key)
         return request.reply()
 
     def kv_namespace(self, _: Connection, request: Command) -> Command:
@@ -196,12 +249,14 @@ class Handlers:
     def get_config(self, _: Connection, request: Command) -> Command:
         return request.reply(0, body=self._config.text().encode())
 
-    def update_config(self, _: Connection, request: Command) -> Command:
+    async def update_config(self, _: Connection, request: Command) -> Command:
+        if len(request.body) > LARGEST_CONFIG:
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, f"the configuration has more than {LARGEST_CONFIG} bytes")
         try:
             text = request.body.decode()
         except UnicodeDecodeError:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, "the configuration is not UTF-8") from None
-        self._config.update(text)
+        await self._config.update(text)
         return request.reply()
 
 
@@ -209,14 +264,3 @@ def _check_names(broker: Broker) -> None:
     for what, name in (("brokerName", broker.name), ("clusterName", broker.cluster), ("brokerAddr", broker.address)):
         if not is_usable_name(name):
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{what} {name!r} is not a name to register under")
-
-
-def _registration(request: Command, compressed: bool) -> tuple[TopicConfigTable, list[str] | None]:
-    """Topics and filter servers of a registration; before 3.0.11 it held topics alone."""
-    if not request.body:
-        return TopicConfigTable(), []
-    if request.version < WITH_FILTER_SERVERS:
-        return TopicConfigTable.decode(request.body), None
-    decode = RegisterBrokerBody.decompress if compressed else RegisterBrokerBody.decode
-    body = decode(request.body)
-    return body.topic_config_serialize_wrapper, body.filter_server_list

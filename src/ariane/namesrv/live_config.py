@@ -1,5 +1,6 @@
 """The options as they are now: read by requests, and changed by them where that is allowed."""
 
+import asyncio
 from pathlib import Path
 
 from ariane.env import Files
@@ -18,13 +19,18 @@ class LiveConfig:
     def __init__(self, options: NamesrvOptions, files: Files) -> None:
         self.options = options
         self._files = files
+        self._one_at_a_time = asyncio.Lock()
 
     def text(self) -> str:
         """All options as `key=value` lines."""
         return format_properties(self.options.as_properties())
 
-    def update(self, text: str) -> None:
+    async def update(self, text: str) -> None:
         """Change options, all of them or none, and write them to the file that was read at the start."""
+        async with self._one_at_a_time:
+            await self._update(text)
+
+    async def _update(self, text: str) -> None:
         try:
             changes = {entry.key: entry.value for entry in parse_properties(text)}
             options = self._with(changes)
@@ -33,7 +39,7 @@ class LiveConfig:
         except ConfigError as error:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, str(error)) from None
         if changes:
-            self._write(changes)
+            await asyncio.to_thread(self._write, changes)
         self.options = options
 
     def _with(self, changes: dict[str, str]) -> NamesrvOptions:

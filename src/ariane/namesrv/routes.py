@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from ariane.errors import ArianeError
 from ariane.protocol.bodies import (
     READ,
     WRITE,
@@ -20,6 +21,8 @@ MASTER: Final = 0
 UNIT: Final = 1  # bits of a topic's sys flag
 UNIT_SUB: Final = 2
 MAX_NAME: Final = 255
+MAX_FILTER_SERVERS: Final = 64  # of one broker
+BROKERS_PER_TOPIC: Final = 10  # on average, at the limit of topics
 
 
 def is_usable_name(name: str) -> bool:
@@ -43,13 +46,16 @@ class Broker:
 
 @dataclass(slots=True)
 class Live:
-    """What is known of a broker while it registers again and again."""
+    """What is known of a broker's address while it registers again and again."""
 
-    updated_ms: int
+    heard: float
+    """When it last registered, on the monotonic clock."""
     version: DataVersion
     owner: object
     """The connection it registered on."""
     ha_address: str
+    names: set[str]
+    """The broker names under which the address is registered: one, unless a broker was renamed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +66,70 @@ class Master:
     ha_address: str
 
 
-class Routes:
-    """Brokers by name, clusters, and topics with their queues."""
+class TableFull(ArianeError):
+    """A registration exceeds what a name server keeps; the text names the option that says how much."""
 
-    def __init__(self) -> None:
+
+class Routes:
+    """Brokers by name, clusters, and topics with their queues; bounded, for anybody can register."""
+
+    def __init__(self, max_brokers: int, max_topics: int) -> None:
         self.revision = 0
         """Grows with every change, so that whoever keeps something made from the table knows when it is old."""
+        self._max_brokers = max_brokers
+        self._max_topics = max_topics
         self._topics: dict[str, dict[str, QueueData]] = {}
+        self._topics_of: dict[str, set[str]] = {}  # by broker name: the other way through `_topics`
+        self._entries = 0  # in `_topics`, of all topics
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, set[str]] = {}
         self._live: dict[str, Live] = {}
+        self._owned: dict[object, set[str]] = {}  # addresses by connection: the other way through `_live`
         self._filter_servers: dict[str, list[str]] = {}
 
     # Brokers come and go.
 
     def register(
-        self, broker: Broker, table: TopicConfigTable, filter_servers: list[str] | None, now_ms: int, owner: object
+        self, broker: Broker, table: TopicConfigTable, filter_servers: list[str] | None, now: float, owner: object
     ) -> Master | None:
-        """Take in what a broker says of itself; a slave is told where its master is."""
+        """Take in what a broker says of itself; a slave is told where its master is.
+
+        Raises TableFull, before anything is changed, when there is no room for it.
+        """
+        self._check_room(broker, table, filter_servers or [])
         first = self._place(broker)
         changed = first or self.is_changed(broker.address, table.data_version)
         if broker.id == MASTER and changed:
             self._update_topics(broker.name, table.topic_config_table.values())
-        self._live[broker.address] = Live(now_ms, table.data_version, owner, broker.ha_address)
+        live = self._live.get(broker.address)
+        if live is None:
+            live = self._live[broker.address] = Live(now, table.data_version, owner, broker.ha_address, set())
+        elif live.owner is not owner:
+            self._disown(broker.address, live.owner)
+        live.heard, live.version, live.owner, live.ha_address = now, table.data_version, owner, broker.ha_address
+        live.names.add(broker.name)
+        self._owned.setdefault(owner, set()).add(broker.address)
         self._set_filter_servers(broker.address, filter_servers)
         return None if broker.id == MASTER else self._master(broker.name)
+
+    def _check_room(self, broker: Broker, table: TopicConfigTable, filter_servers: list[str]) -> None:
+        for known, name in (
+            (self._live, broker.address),
+            (self._brokers, broker.name),
+            (self._clusters, broker.cluster),
+        ):
+            if len(known) >= self._max_brokers and name not in known:
+                raise TableFull(f"{self._max_brokers} brokers are registered, the limit (registeredBrokersMax)")
+        if len(filter_servers) > MAX_FILTER_SERVERS or any(len(server) > MAX_NAME for server in filter_servers):
+            raise TableFull(f"at most {MAX_FILTER_SERVERS} filter servers can be registered by a broker")
+        if broker.id != MASTER:
+            return
+        names = {config.topic_name for config in table.topic_config_table.values()}
+        if len(self._topics) + len(names - self._topics.keys()) > self._max_topics:
+            raise TableFull(f"more than {self._max_topics} topics, the limit (registeredTopicsMax)")
+        known_here = self._topics_of.get(broker.name, set())
+        if self._entries + len(names - known_here) > self._max_topics * BROKERS_PER_TOPIC:
+            raise TableFull(f"the topics of all brokers exceed {BROKERS_PER_TOPIC} times registeredTopicsMax")
 
     def _place(self, broker: Broker) -> bool:
         """Put the broker's address under its id; whether that id was not there before.
@@ -101,11 +146,15 @@ class Routes:
         return broker.id not in before
 
     def _update_topics(self, broker: str, configs: Iterable[TopicConfig]) -> None:
+        known = self._topics_of.setdefault(broker, set())
         for config in configs:
             if is_usable_name(config.topic_name):
                 self._topics.setdefault(config.topic_name, {})[broker] = QueueData(
                     broker, config.read_queue_nums, config.write_queue_nums, config.perm, config.topic_sys_flag
                 )
+                if config.topic_name not in known:
+                    known.add(config.topic_name)
+                    self._entries += 1
         self.revision += 1
 
     def _set_filter_servers(self, address: str, servers: list[str] | None) -> None:
@@ -130,34 +179,52 @@ class Routes:
         live = self._live.get(address)
         return live.version if live else None
 
-    def touch(self, address: str, now_ms: int) -> None:
+    def touch(self, address: str, now: float) -> None:
         """The broker at an address is alive."""
         if live := self._live.get(address):
-            live.updated_ms = now_ms
+            live.heard = now
 
     def unregister(self, broker: Broker) -> None:
         """Forget a broker that says goodbye. Its place stays if another took it over meanwhile."""
-        self._live.pop(broker.address, None)
-        self._set_filter_servers(broker.address, [])
+        live = self._live.get(broker.address)
+        if live is None or live.names <= {broker.name}:
+            self._forget(broker.address)
+        else:
+            live.names.discard(broker.name)
         data = self._brokers.get(broker.name)
         if data is not None and data.broker_addrs.get(broker.id) == broker.address:
             self._remove_address(data, broker.id)
 
-    def expired(self, oldest_ms: int) -> list[tuple[str, object]]:
-        """Addresses and connections of the brokers that were last heard of before `oldest_ms`."""
-        return [(address, live.owner) for address, live in self._live.items() if live.updated_ms < oldest_ms]
+    def expired(self, oldest: float) -> list[tuple[str, object]]:
+        """Addresses and connections of the brokers that were last heard of before `oldest`."""
+        return [(address, live.owner) for address, live in self._live.items() if live.heard < oldest]
 
     def owned_by(self, owner: object) -> list[str]:
         """Addresses of the brokers that registered on a connection."""
-        return [address for address, live in self._live.items() if live.owner is owner]
+        return list(self._owned.get(owner, ()))
 
     def evict(self, address: str) -> None:
         """Forget the broker at an address: it is silent, or its connection is gone."""
-        self._live.pop(address, None)
-        self._set_filter_servers(address, [])
-        for data in list(self._brokers.values()):
-            for broker_id in [i for i, known in data.broker_addrs.items() if known == address]:
+        live = self._live.get(address)
+        self._forget(address)
+        for name in live.names if live is not None else ():
+            data = self._brokers.get(name)
+            for broker_id in [i for i, known in data.broker_addrs.items() if known == address] if data else ():
+                assert data is not None
                 self._remove_address(data, broker_id)
+
+    def _forget(self, address: str) -> None:
+        live = self._live.pop(address, None)
+        if live is not None:
+            self._disown(address, live.owner)
+        self._set_filter_servers(address, [])
+
+    def _disown(self, address: str, owner: object) -> None:
+        addresses = self._owned.get(owner)
+        if addresses is not None:
+            addresses.discard(address)
+            if not addresses:
+                del self._owned[owner]
 
     def _remove_address(self, data: BrokerData, broker_id: int) -> None:
         del data.broker_addrs[broker_id]
@@ -165,7 +232,8 @@ class Routes:
         if not data.broker_addrs:
             del self._brokers[data.broker_name]
             self._remove_from_clusters(data.broker_name)
-            self._remove_from_topics(data.broker_name)
+            for topic in self._topics_of.pop(data.broker_name, ()):
+                self._remove_queues(topic, data.broker_name)
 
     def _remove_from_clusters(self, name: str) -> None:
         for cluster, names in list(self._clusters.items()):
@@ -173,10 +241,12 @@ class Routes:
             if not names:
                 del self._clusters[cluster]
 
-    def _remove_from_topics(self, name: str) -> None:
-        for queues in self._topics.values():
-            queues.pop(name, None)
-        self._topics = {topic: queues for topic, queues in self._topics.items() if queues}
+    def _remove_queues(self, topic: str, broker: str) -> None:
+        queues = self._topics[topic]
+        if queues.pop(broker, None) is not None:
+            self._entries -= 1
+        if not queues:
+            del self._topics[topic]
 
     # What clients and tools ask.
 
@@ -240,8 +310,7 @@ class Routes:
         if queues is None:
             return
         names = self._clusters.get(cluster, set()) if cluster else set(queues)
-        for name in names:
-            queues.pop(name, None)
-        if not queues:
-            del self._topics[topic]
+        for name in names.intersection(queues):
+            self._topics_of[name].discard(topic)
+            self._remove_queues(topic, name)
         self.revision += 1

@@ -11,6 +11,7 @@ from ariane.namesrv.kv import KvConfig
 from ariane.namesrv.live_config import LiveConfig
 from ariane.namesrv.routes import Routes
 from ariane.remoting import Connection, Limits, Server, SocketOptions, TlsServer, format_address
+from ariane.remoting.limited_log import LimitedLog
 from ariane.remoting.tls_properties import tls_properties
 
 log = logging.getLogger("ariane.namesrv")
@@ -34,8 +35,9 @@ class NameServer:
         options.settings.refuse_absent()
         self._options = options
         self._clock = env.clock
-        self._routes = Routes()
-        self._kv = KvConfig(env.files, Path(options.kv_config_path))
+        self._routes = Routes(options.registered_brokers_max, options.registered_topics_max)
+        self._kv = KvConfig(env.files, Path(options.kv_config_path), options.kv_config_max_bytes)
+        self._log = LimitedLog(log, env.clock)
         handlers = Handlers(self._routes, self._kv, LiveConfig(options, env.files), env.clock)
         self._server = Server(
             handlers.table(),
@@ -78,14 +80,14 @@ class NameServer:
         """Evict brokers that were not heard of for too long."""
         while True:
             await self._clock.sleep(self._options.scan_not_active_broker_interval_ms / 1000)
-            oldest = self._clock.now_ms() - self._options.broker_channel_expired_time_ms
+            oldest = self._clock.monotonic() - self._options.broker_channel_expired_time_ms / 1000
             for address, connection in self._routes.expired(oldest):
-                log.warning("broker %s was not heard of for too long and is evicted", address)
+                self._log.warning("broker %s was not heard of for too long and is evicted", address)
                 self._routes.evict(address)
                 if isinstance(connection, Connection):
                     connection.close("the broker was not heard of for too long")
 
     def _connection_lost(self, connection: Connection) -> None:
         for address in self._routes.owned_by(connection):
-            log.warning("broker %s is evicted: its connection is gone", address)
+            self._log.warning("broker %s is evicted: its connection is gone", address)
             self._routes.evict(address)

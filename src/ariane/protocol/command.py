@@ -123,7 +123,10 @@ class Command:
 
     def __repr__(self) -> str:
         kind = "response" if self.is_response else "one-way" if self.is_oneway else "request"
-        return f"<{kind} {self.code} #{self.opaque} {self.fields} +{len(self.body)} B {self.remark or ''}>"
+        fields = {name: "..." if "secret" in name.lower() else value for name, value in self.fields.items()}
+        return (
+            f"<{kind} {self.code} #{self.opaque} {str(fields)[:500]} +{len(self.body)} B {(self.remark or '')[:500]}>"
+        )
 
 
 _decode_json: Final = msgspec.json.Decoder(JsonHeader).decode
@@ -244,8 +247,31 @@ def _binary_fields(header: bytes, at: int, end: int) -> dict[str, str]:
 
 
 def encode_header(command: Command) -> bytes:
-    """The header's bytes in the serialisation that the command asks for."""
-    return _to_json(command) if command.serialization == JSON else _to_binary(command)
+    """The header's bytes in the serialisation that the command asks for.
+
+    A response may quote anything: characters that UTF-8 has no bytes for become `?`. A request with such characters
+    raises UnicodeEncodeError.
+    """
+    try:
+        return _to_json(command) if command.serialization == JSON else _to_binary(command)
+    except UnicodeEncodeError:
+        if not command.is_response:
+            raise
+        clean = Command(
+            command.code,
+            {_encodable(name): _encodable(value) for name, value in command.fields.items()},
+            opaque=command.opaque,
+            flag=command.flag,
+            remark=None if command.remark is None else _encodable(command.remark),
+            serialization=command.serialization,
+            language=command.language,
+            version=command.version,
+        )
+        return _to_json(clean) if command.serialization == JSON else _to_binary(clean)
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 def _to_json(c: Command) -> bytes:

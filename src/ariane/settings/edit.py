@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ariane.env import Files
-from ariane.settings.properties import parse_properties
+from ariane.settings.properties import NATURAL_LINE_END, parse_properties
 
 
 def edited(text: str, changes: Mapping[str, str]) -> str:
@@ -16,14 +16,14 @@ def edited(text: str, changes: Mapping[str, str]) -> str:
     '# ours\\norderMessageEnable=true\\nlistenPort=9876\\n'
     """
     entries = parse_properties(text)
-    lines = text.splitlines()
+    lines = NATURAL_LINE_END.split(text.removesuffix("\n")) if text else []
     result = lines[: entries[0].line - 1] if entries else lines
     left = dict(changes)
     for number, entry in enumerate(entries):
         end = entries[number + 1].line - 1 if number + 1 < len(entries) else len(lines)
         block = lines[entry.line - 1 : end]
         result += block if entry.key not in changes else _changed(entry.key, left, block)
-    return "".join(f"{line}\n" for line in [*result, *(f"{key}={value}" for key, value in left.items())])
+    return "".join(f"{line}\n" for line in [*result, *(_line(key, value) for key, value in left.items())])
 
 
 def rewrite(files: Files, path: Path, changes: Mapping[str, str]) -> None:
@@ -36,4 +36,10 @@ def rewrite(files: Files, path: Path, changes: Mapping[str, str]) -> None:
 def _changed(key: str, left: dict[str, str], block: list[str]) -> list[str]:
     """The lines of an entry with its new value, and the comments behind it; a second entry of a key goes."""
     comments = [line for line in block[1:] if not line.strip() or line.lstrip()[0] in "#!"]
-    return [f"{key}={left.pop(key)}", *comments] if key in left else comments
+    return [_line(key, left.pop(key)), *comments] if key in left else comments
+
+
+def _line(key: str, value: str) -> str:
+    """A line that is read back as this value: a line break in it must not begin another option."""
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return f"{key}={escaped}"

@@ -15,6 +15,7 @@ Default = Value | None | Callable[[Host], Value | None]
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
+LONGEST_NAME = 100  # beyond, no option is looked for that is nearly called so: it would take long
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,8 @@ class OptionTable:
 
     def nearest(self, key: str) -> str | None:
         """The known name most like the key, if any is."""
+        if len(key) > LONGEST_NAME:
+            return None
         by_lower = {name.lower(): name for name in self._options}
         close = difflib.get_close_matches(key.lower(), by_lower, n=1, cutoff=0.7)
         return by_lower[close[0]] if close else None

@@ -10,6 +10,9 @@ from ariane.protocol import fastjson
 from ariane.protocol.fastjson import ObjectKey
 
 _encode = msgspec.json.Encoder().encode
+_DEEPEST = fastjson.DEEPEST
+LOOSE_REQUEST = 1 << 18
+"""Bytes of a request's body that may be in fastjson's dialect, whose parser takes a second for each megabyte."""
 
 
 class Body(msgspec.Struct, rename="camel"):
@@ -24,23 +27,35 @@ class Body(msgspec.Struct, rename="camel"):
             return cls.from_builtins(fastjson.loads(body))
 
     @classmethod
+    def decode_request(cls, body: bytes) -> Self:
+        """Like `decode`, for what anybody may send: fastjson's dialect is read up to `LOOSE_REQUEST` bytes."""
+        if len(body) <= LOOSE_REQUEST:
+            return cls.decode(body)
+        try:
+            return msgspec.json.decode(body, type=cls)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ProtocolError(f"bad body of {len(body)} bytes for {cls.__name__}: {error}") from None
+
+    @classmethod
     def from_builtins(cls, value: Any) -> Self:
         """Read a body from what `fastjson.loads` gave."""
         try:
-            return msgspec.convert(_without_nulls(value), cls, strict=False)
-        except msgspec.ValidationError as error:
+            return msgspec.convert(_without_nulls(value, 0), cls, strict=False)
+        except (msgspec.ValidationError, RecursionError) as error:
             raise ProtocolError(f"bad body for {cls.__name__}: {error}") from None
 
     def encode(self) -> bytes:
         return _encode(self)
 
 
-def _without_nulls(value: Any) -> Any:
+def _without_nulls(value: Any, depth: int) -> Any:
     """Drop null members: Java's parsers leave the default there, and so do ours."""
+    if depth > _DEEPEST:
+        raise ProtocolError(f"JSON is nested deeper than {_DEEPEST} levels")
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: _without_nulls(item, depth + 1) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [_without_nulls(item, depth + 1) for item in value]
     return value
 
 

@@ -9,7 +9,8 @@ from ariane.errors import ProtocolError
 from ariane.protocol.bodies.body import Body
 
 _I32 = Struct(">i")
-_LARGEST_REGISTRATION = 256 * 1024 * 1024
+LARGEST_REGISTRATION = 16 * 1024 * 1024
+"""Bytes of a registration, decompressed: room for 200,000 topics."""
 
 READ = 4  # bits of a permission
 WRITE = 2
@@ -44,7 +45,7 @@ class TopicConfig(Body):
             name, read, write, perm, filter_type = text.split(" ")[:5]
             return cls(name, int(read), int(write), int(perm), filter_type)
         except ValueError:
-            raise ProtocolError(f"not a topic configuration: {text!r}") from None
+            raise ProtocolError(f"not a topic configuration: {text[:100]!r}") from None
 
 
 class TopicConfigTable(Body):
@@ -68,13 +69,14 @@ class RegisterBrokerBody(Body):
         return zlib.compress(b"".join([*parts, _sized(msgspec.json.encode(self.filter_server_list))]), 9)
 
     @classmethod
-    def decompress(cls, body: bytes) -> "RegisterBrokerBody":
-        reader = _SizedReader(_inflate(body))
+    def decompress(cls, body: bytes, max_bytes: int = LARGEST_REGISTRATION) -> "RegisterBrokerBody":
+        """Read the compressed form; ProtocolError when it is not one, or has more than `max_bytes` decompressed."""
+        reader = _SizedReader(_inflate(body, max_bytes))
         version = DataVersion.decode(reader.take())
         try:
             configs = [TopicConfig.from_text(reader.take().decode()) for _ in range(reader.number())]
             filters = msgspec.json.decode(reader.take() or b"[]", type=list[str])
-        except (UnicodeDecodeError, msgspec.DecodeError) as error:
+        except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
             raise ProtocolError(f"bad text in a registration: {error}") from None
         table = TopicConfigTable(version, {config.topic_name: config for config in configs})
         return cls(table, filters)
@@ -84,14 +86,14 @@ def _sized(data: bytes) -> bytes:
     return _I32.pack(len(data)) + data
 
 
-def _inflate(body: bytes) -> bytes:
+def _inflate(body: bytes, max_bytes: int) -> bytes:
     inflater = zlib.decompressobj()
     try:
-        data = inflater.decompress(body, _LARGEST_REGISTRATION)
+        data = inflater.decompress(body, max_bytes + 1)
     except zlib.error as error:
         raise ProtocolError(f"registration is not compressed as it says: {error}") from None
-    if inflater.unconsumed_tail:
-        raise ProtocolError("registration is larger than any broker's")
+    if len(data) > max_bytes:
+        raise ProtocolError(f"registration has more than {max_bytes} bytes when decompressed")
     return data
 
 

@@ -1,0 +1,57 @@
+"""Input that is made to cost much: nesting, halves of characters, bodies for the slow parser."""
+
+import contextlib
+
+import pytest
+
+from ariane.errors import ProtocolError
+from ariane.protocol import fastjson
+from ariane.protocol.bodies import HeartbeatData, RegisterBrokerBody, TopicConfigTable
+from ariane.protocol.bodies.body import LOOSE_REQUEST
+from ariane.protocol.command import BINARY, JSON, RESPONSE, Command, decode_header, encode_header
+
+
+@pytest.mark.parametrize("depth", [70, 300, 900, 5000, 200_000])
+@pytest.mark.parametrize(("start", "end"), [(b'{"a":', b"}"), (b"[", b"]"), (b"{1:", b"}"), (b"{{", b"}}")])
+def test_nesting_is_a_protocol_error_whatever_parser_meets_it(depth, start, end):
+    nested = start * depth + b"1" + end * depth
+    with pytest.raises(ProtocolError):
+        HeartbeatData.decode(b'{"clientID":' + nested + b"}")
+    with contextlib.suppress(ProtocolError):  # members that it does not know are passed over
+        assert TopicConfigTable.decode(b'{"dataVersion":' + nested + b"}") == TopicConfigTable()
+
+
+@pytest.mark.parametrize("depth", [70, 900, 200_000])
+def test_a_nested_header_is_a_command_or_a_protocol_error(depth):
+    header = b'{"code":10,"extFields":{"a":' + b"[" * depth + b"]" * depth + b"}}"
+    with contextlib.suppress(ProtocolError):
+        assert decode_header(JSON, header).code == 10
+
+
+def test_an_object_of_objects_is_no_key():
+    with pytest.raises(ProtocolError):
+        fastjson.loads(b'{{"a":[1]}:5}')
+
+
+def test_fastjsons_dialect_is_read_from_requests_up_to_a_size():
+    small, large = b"[" + b"1," * 10 + b"]", b"[" + b"1," * LOOSE_REQUEST + b"]"
+    body = b'{0:%s,"filterServerList":["a"]}'
+    assert RegisterBrokerBody.decode_request(body % small).filter_server_list == ["a"]
+    with pytest.raises(ProtocolError, match="bytes for RegisterBrokerBody"):
+        RegisterBrokerBody.decode_request(body % large)
+
+
+@pytest.mark.parametrize("serialization", [JSON, BINARY])
+def test_a_response_may_quote_half_a_character_and_a_request_may_not(serialization):
+    text = {"field\ud800": "value\udfff"}
+    answer = Command(1, text, flag=RESPONSE, remark="what is \ud800?", opaque=7, serialization=serialization)
+    read = decode_header(serialization, encode_header(answer))
+    assert (read.remark, read.fields, read.opaque) == ("what is ??", {"field?": "value?"}, 7)
+    with pytest.raises(UnicodeEncodeError):
+        encode_header(Command(1, text, serialization=serialization))
+
+
+def test_the_text_of_a_command_is_short_and_has_no_secrets():
+    text = repr(Command(50, {"secretKey": "hush-hush", "topic": "x" * 10_000}, remark="y" * 10_000))
+    assert "hush" not in text
+    assert len(text) < 2000
