@@ -8,7 +8,7 @@ from ariane.env import Env, ManualClock
 from ariane.protocol.java import string_hash
 from ariane.protocol.units import decode_unit
 from ariane.store import MessageStore, StoreOptions
-from ariane.store.index import joined_hash, key_hash, name_at
+from ariane.store.index.index import joined_hash, key_hash, name_at
 from ariane.testing.faults import MemoryFiles
 from tests.store.units import fill, unit
 

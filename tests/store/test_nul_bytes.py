@@ -7,7 +7,8 @@ import pytest
 
 from ariane.env import Env, ManualClock
 from ariane.protocol.units import Unit, encode_unit
-from ariane.store import MessageStore, StoreOptions, recovery
+from ariane.store import MessageStore, StoreOptions
+from ariane.store.recovery import recovery
 from ariane.testing.faults import MemoryFiles
 from tests.store.units import HOST, HOST_V6, read_all, unit
 

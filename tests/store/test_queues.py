@@ -8,7 +8,7 @@ import pytest
 
 from ariane.env import Env, ManualClock
 from ariane.store import GetStatus, MessageStore, StoreOptions
-from ariane.store.layout import BLANK_ENTRY, ENTRY
+from ariane.store.queue.entries import BLANK_ENTRY, ENTRY
 from ariane.testing.faults import MemoryFiles
 from tests.store.units import bodies, fill, read_all, unit
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from ariane.env import Env, ManualClock
-from ariane.store import MessageStore, StoreDamaged, StoreOptions, queueflush, recovery
+from ariane.store import MessageStore, StoreDamaged, StoreOptions, queue_flush
 from ariane.store.checkpoint import Checkpoint
+from ariane.store.recovery import recovery
 from ariane.testing.faults import MemoryFiles
 from tests.store.units import fill, read_all, unit
 
@@ -194,7 +195,7 @@ async def test_a_store_can_be_closed_and_opened_many_times() -> None:
 
 
 def test_a_checkpoint_is_made_when_much_was_stored_since_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queueflush, "_CHECKPOINT_EVERY", 10_000)
+    monkeypatch.setattr(queue_flush, "_CHECKPOINT_EVERY", 10_000)
     clock = ManualClock()
     files = MemoryFiles(clock)
     store = opened(files, clock)

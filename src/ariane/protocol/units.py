@@ -32,6 +32,9 @@ COMPRESSION_ZLIB: Final = 0x300
 
 BLANK: Final = Struct(">iI")  # size to the end of the file, BLANK_MAGIC
 UNIT_V4: Final = Struct(">iIIiiqqiq8sq8siqi")  # the fixed part when both hosts are IPv4, up to the length of the body
+# the fields of the fixed part that a reader of a log checks: size, magic, body crc, queue id, queue offset, physical
+# offset, sys flag, store time and body length
+V4_CHECK: Final = Struct(">iIIi4xqqi8x8xq8x4x8xi")
 _UNIT_START: Final = Struct(">iIIiiqqiq")  # the fixed part before the born host
 _UNIT_END: Final = Struct(">iqi")  # reconsume times, prepared offset, body length
 _I64: Final = Struct(">q")
@@ -44,6 +47,8 @@ QUEUE_ID_AT: Final = 12
 QUEUE_OFFSET_AT: Final = 20
 PHYSICAL_OFFSET_AT: Final = 28
 SYS_FLAG_AT: Final = 36
+BORN_HOST_AT: Final = 48
+V4_BODY_AT: Final = 88  # in a unit with two IPv4 hosts
 
 
 def body_crc(body: bytes | memoryview) -> int:

@@ -3,11 +3,12 @@
 `MessageStore` is the door; the other names are what goes in and out of it.
 """
 
-from ariane.store.consumequeue import ConsumeQueue
+from ariane.store.config_file import ConfigFile
 from ariane.store.dispatch import DispatchListener
-from ariane.store.flush import FlushDone
-from ariane.store.log import Log
+from ariane.store.log.flush import FlushDone
+from ariane.store.log.log import Log
 from ariane.store.options import StoreOptions
+from ariane.store.queue.consumequeue import ConsumeQueue
 from ariane.store.results import (
     GetResult,
     GetStatus,
@@ -19,9 +20,9 @@ from ariane.store.results import (
     StoreDamaged,
     StoreLocked,
 )
-from ariane.store.scan import Dispatched, Marks
-from ariane.store.smallfile import ConfigFile
 from ariane.store.store import MessageStore
+from ariane.store.units.marks import Marks
+from ariane.store.units.reading import Dispatched
 
 __all__ = [
     "ConfigFile",

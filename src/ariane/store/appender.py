@@ -6,17 +6,18 @@ from typing import Final
 from ariane.env import Clock
 from ariane.protocol.units import Unit, host_flags
 from ariane.store.batches import MAX_PROPERTIES, Batch
-from ariane.store.commitlog import BLANK_LENGTH
-from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.dispatch import Dispatcher
 from ariane.store.health import Health
-from ariane.store.log import Log
+from ariane.store.log.commitlog import BLANK_LENGTH
+from ariane.store.log.log import Log
 from ariane.store.options import StoreOptions
-from ariane.store.queues import QueueTable
+from ariane.store.queue.consumequeue import ConsumeQueue
+from ariane.store.queue.table import QueueTable
 from ariane.store.results import PutResult, PutStatus
-from ariane.store.scan import Dispatched, Marks, is_in_queue
 from ariane.store.stats import StoreStats
-from ariane.store.unit_bytes import fixed_size, write_unit
+from ariane.store.units.marks import Marks
+from ariane.store.units.reading import Dispatched, is_in_queue
+from ariane.store.units.writing import fixed_size, write_unit
 
 log = logging.getLogger("ariane.store")
 

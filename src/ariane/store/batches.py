@@ -8,9 +8,10 @@ from ariane.protocol.batch import check_batch
 from ariane.protocol.checksum import crc32
 from ariane.protocol.native import i64
 from ariane.protocol.units import Unit, host_flags
-from ariane.store.consumequeue import ConsumeQueue
-from ariane.store.scan import Dispatched, Marks
-from ariane.store.unit_bytes import fixed_size, write_unit
+from ariane.store.queue.consumequeue import ConsumeQueue
+from ariane.store.units.marks import Marks
+from ariane.store.units.reading import Dispatched
+from ariane.store.units.writing import fixed_size, write_unit
 
 MAX_PROPERTIES: Final = 32_767
 _BODY_AT: Final = 20  # in a message of a batch

@@ -8,10 +8,11 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from ariane.store.index import Index
-from ariane.store.log import Log
-from ariane.store.queues import QueueTable
-from ariane.store.scan import Dispatched, is_in_queue, read_unit, value_of
+from ariane.store.index.index import Index
+from ariane.store.log.log import Log
+from ariane.store.queue.table import QueueTable
+from ariane.store.units.marks import value_of
+from ariane.store.units.reading import Dispatched, is_in_queue, read_unit
 
 log = logging.getLogger("ariane.store")
 

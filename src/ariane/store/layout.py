@@ -1,16 +1,9 @@
 """Where things lie in a store folder, and how the files are named."""
 
 from pathlib import Path
-from struct import Struct
 from typing import Final
 
 NAME_DIGITS: Final = 20
-
-# One consumequeue entry: commitlog offset, size, tags code.
-ENTRY: Final = Struct(">qiq")
-ENTRY_SIZE: Final = 20
-BLANK_SIZE: Final = 0x7FFFFFFF  # the size of an entry that only fills the file up to the first real one
-BLANK_ENTRY: Final = ENTRY.pack(0, BLANK_SIZE, 0)
 
 
 def file_name(offset: int) -> str:

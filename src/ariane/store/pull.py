@@ -3,13 +3,12 @@
 from typing import Final
 
 from ariane.protocol.native import i64
-from ariane.store.consumequeue import ConsumeQueue
-from ariane.store.entry_bytes import entry_at
-from ariane.store.layout import BLANK_SIZE, ENTRY_SIZE
-from ariane.store.log import Log
+from ariane.store.log.log import Log
 from ariane.store.options import StoreOptions
+from ariane.store.queue.consumequeue import ConsumeQueue
+from ariane.store.queue.entries import BLANK_SIZE, ENTRY_SIZE, entry_at
 from ariane.store.results import GetResult, GetStatus, MessageFilter
-from ariane.store.scan import properties_of
+from ariane.store.units.reading import properties_of
 
 _NOTHING: Final = memoryview(b"")
 _FILTER_BUDGET: Final = 16_000 // ENTRY_SIZE  # entries that one pull looks at when a filter lets few through

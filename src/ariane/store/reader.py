@@ -5,16 +5,16 @@ from typing import Final
 
 from ariane.errors import ProtocolError
 from ariane.protocol.units import Unit, decode_unit
-from ariane.store.commitlog import CommitLog
-from ariane.store.consumequeue import ConsumeQueue
-from ariane.store.index import Index
-from ariane.store.layout import BLANK_SIZE, ENTRY
+from ariane.store.index.index import Index
+from ariane.store.log.commitlog import CommitLog
 from ariane.store.options import StoreOptions
 from ariane.store.pull import Puller
-from ariane.store.queues import QueueTable
+from ariane.store.queue.consumequeue import ConsumeQueue
+from ariane.store.queue.entries import BLANK_SIZE, ENTRY
+from ariane.store.queue.table import QueueTable
 from ariane.store.results import GetResult, GetStatus, MessageFilter, QueryResult
 from ariane.store.stats import StoreStats
-from ariane.store.timesearch import entry_time, offset_by_time
+from ariane.store.time_search import entry_time, offset_by_time
 
 _NO_BYTE_LIMIT: Final = 1 << 60  # a small integer to compiled code
 

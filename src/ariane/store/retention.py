@@ -8,13 +8,14 @@ import time
 from functools import partial
 
 from ariane.env import Env
-from ariane.store.commitlog import CommitLog, LogFile
-from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.health import Health
-from ariane.store.index import Index
-from ariane.store.layout import ENTRY, ENTRY_SIZE, Layout
+from ariane.store.index.index import Index
+from ariane.store.layout import Layout
+from ariane.store.log.commitlog import CommitLog, LogFile
 from ariane.store.options import StoreOptions
-from ariane.store.queues import QueueTable
+from ariane.store.queue.consumequeue import ConsumeQueue
+from ariane.store.queue.entries import ENTRY, ENTRY_SIZE
+from ariane.store.queue.table import QueueTable
 from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")

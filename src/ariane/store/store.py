@@ -9,32 +9,33 @@ from typing import Final
 from ariane.env import Env, LockHeld
 from ariane.message import HALF_OP_TOPIC, SCHEDULE_TOPIC
 from ariane.protocol.units import Unit, body_crc
-from ariane.store.allocate import Allocator
 from ariane.store.appender import Appender
 from ariane.store.checkpoint import DurableEnd
-from ariane.store.commitlog import BLANK_LENGTH, CommitLog
-from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.dispatch import Dispatcher, DispatchListener, Filler, default_delay_ms
-from ariane.store.flush import FlushDone, Flusher
 from ariane.store.health import Health
-from ariane.store.index import Index
-from ariane.store.indexload import index_shape, load_index
+from ariane.store.index.index import Index
+from ariane.store.index.repair import index_shape, load_index
 from ariane.store.layout import Layout
-from ariane.store.load import commitlog_file_size, consumequeue_file_entries, load_log, load_queues
+from ariane.store.log.allocate import Allocator
+from ariane.store.log.commitlog import BLANK_LENGTH, CommitLog
+from ariane.store.log.flush import FlushDone, Flusher
 from ariane.store.options import StoreOptions
 from ariane.store.pull import Puller
-from ariane.store.queueflush import QueueFlusher
-from ariane.store.queues import QueueTable, QueueWriter
+from ariane.store.queue.consumequeue import ConsumeQueue
+from ariane.store.queue.table import QueueTable
+from ariane.store.queue.writer import QueueWriter
+from ariane.store.queue_flush import QueueFlusher
 from ariane.store.reader import StoreReader
-from ariane.store.recovery import Recovery
+from ariane.store.recovery.load import commitlog_file_size, consumequeue_file_entries, load_log, load_queues
+from ariane.store.recovery.recovery import Recovery
 from ariane.store.results import (
     PutResult,
     RecoveryReport,
     StoreLocked,
 )
 from ariane.store.retention import MANUAL_PASSES, Retention
-from ariane.store.scan import Marks
 from ariane.store.stats import StoreStats
+from ariane.store.units.marks import Marks
 from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")

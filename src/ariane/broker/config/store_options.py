@@ -5,8 +5,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from ariane.broker.config import BrokerOptions
-from ariane.store.layout import ENTRY_SIZE
 from ariane.store.options import FlushKind, StoreOptions
+from ariane.store.queue.entries import ENTRY_SIZE
 
 
 def store_options(options: BrokerOptions, delay_ms: Callable[[int], int] | None = None) -> StoreOptions:

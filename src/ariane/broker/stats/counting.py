@@ -9,7 +9,7 @@ from typing import Final
 from ariane.broker.stats.counter import DAY, HOUR, MINUTE, Counter, Samples
 from ariane.broker.stats.names import GROUP_PART, SCHEDULE_GROUP, TOPIC_PART, StatsName, has_part
 from ariane.protocol.bodies.stats import BrokerStatsData
-from ariane.store.consumequeue import PutCount
+from ariane.store.queue.consumequeue import PutCount
 
 DETAILED: Final = frozenset(
     {StatsName.QUEUE_PUT_NUMS, StatsName.QUEUE_PUT_SIZE, StatsName.QUEUE_GET_NUMS, StatsName.QUEUE_GET_SIZE}

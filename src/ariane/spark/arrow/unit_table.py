@@ -14,11 +14,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ariane.protocol.units import (
+    BORN_HOST_AT,
     BORN_HOST_V6,
     COMPRESSED,
     PHYSICAL_OFFSET_AT,
+    QUEUE_ID_AT,
     QUEUE_OFFSET_AT,
     STORE_HOST_V6,
+    SYS_FLAG_AT,
+    V4_BODY_AT,
     body_crc,
 )
 from ariane.spark.arrow.arrays import Ints, Mask, from_numpy, pieces
@@ -28,13 +32,13 @@ _FIELDS: Final = {
     "size": (">i4", 0),
     "magic": (">u4", 4),
     "crc": (">u4", 8),
-    "queue_id": (">i4", 12),
+    "queue_id": (">i4", QUEUE_ID_AT),
     "flag": (">i4", 16),
     "queue_offset": (">i8", QUEUE_OFFSET_AT),
     "physical_offset": (">i8", PHYSICAL_OFFSET_AT),
-    "sys_flag": (">i4", 36),
+    "sys_flag": (">i4", SYS_FLAG_AT),
     "born_time": (">i8", 40),
-    "born_host": (">u8", 48),
+    "born_host": (">u8", BORN_HOST_AT),
     "store_time": (">i8", 56),
     "store_host": (">u8", 64),
     "reconsume_times": (">i4", 72),
@@ -48,10 +52,9 @@ _HEAD: Final = np.dtype(
         "names": list(_FIELDS),
         "formats": [kind for kind, _ in _FIELDS.values()],
         "offsets": [at for _, at in _FIELDS.values()],
-        "itemsize": 88,
+        "itemsize": V4_BODY_AT,
     }
 )
-_BORN_HOST_AT: Final = 48
 _END_FIELDS: Final = 16  # reconsume times, prepared offset, length of the body
 
 
@@ -138,7 +141,7 @@ class UnitTable:
 
     @cached_property
     def _store_time_at(self) -> Ints:
-        return self.starts + _BORN_HOST_AT + self._host_sizes(BORN_HOST_V6)
+        return self.starts + BORN_HOST_AT + self._host_sizes(BORN_HOST_V6)
 
     @cached_property
     def store_times(self) -> Ints:
@@ -186,7 +189,7 @@ class UnitTable:
         """Hosts as bytes, or when all are of IPv4 as numbers, which are quicker to compare."""
         if self._short:
             return from_numpy(self._head("born_host"))
-        return self.slices(self.starts + _BORN_HOST_AT, self._host_sizes(BORN_HOST_V6))
+        return self.slices(self.starts + BORN_HOST_AT, self._host_sizes(BORN_HOST_V6))
 
     def store_hosts(self) -> pa.Array:
         """The same of the brokers that stored the messages."""

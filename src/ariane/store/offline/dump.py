@@ -12,7 +12,7 @@ from ariane.protocol.properties import decode_properties
 from ariane.protocol.units import decode_unit
 from ariane.store.layout import Layout
 from ariane.store.offline.reading import Progress, StoredLog, no_progress
-from ariane.store.scan import Dispatched
+from ariane.store.units.reading import Dispatched
 
 
 @dataclass(frozen=True)

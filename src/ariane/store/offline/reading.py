@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ariane.env import Files
-from ariane.store.commitlog import LogSegment
-from ariane.store.layout import ENTRY, ENTRY_SIZE, Layout
-from ariane.store.load import log_names
-from ariane.store.queues import QueueTable
-from ariane.store.recovery import find_unit
-from ariane.store.scan import END_OF_FILE, Dispatched, kind_at, read_unit
+from ariane.store.layout import Layout
+from ariane.store.log.commitlog import LogSegment
+from ariane.store.queue.entries import ENTRY, ENTRY_SIZE
+from ariane.store.queue.table import QueueTable
+from ariane.store.recovery.load import log_names
+from ariane.store.recovery.recovery import find_unit
+from ariane.store.units.reading import END_OF_FILE, Dispatched, kind_at, read_unit
 
 Progress = Callable[[int, int], None]  # done and total, in bytes
 PROGRESS_STEP = 1 << 20

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from ariane.env import Env, Files
 from ariane.store.checkpoint import Checkpoint
 from ariane.store.dispatch import Filler, default_delay_ms
-from ariane.store.index import Index
+from ariane.store.index.index import Index
 from ariane.store.layout import Layout
-from ariane.store.load import consumequeue_file_entries
 from ariane.store.offline.reading import Damage, Progress, StoredLog, no_progress
-from ariane.store.queues import QueueTable, QueueWriter
-from ariane.store.scan import Dispatched
+from ariane.store.queue.table import QueueTable
+from ariane.store.queue.writer import QueueWriter
+from ariane.store.recovery.load import consumequeue_file_entries
+from ariane.store.units.reading import Dispatched
 
 _BATCH = 1024
 _OPEN_FILES = 256

@@ -11,12 +11,14 @@ from typing import NamedTuple
 
 from ariane.env import Files
 from ariane.message import SCHEDULE_TOPIC
-from ariane.store.index import hashes_of
-from ariane.store.indexfile import HEADER, HEADER_SIZE, INDEX_ENTRY, INDEX_ENTRY_SIZE, SLOT_SIZE
-from ariane.store.indexload import index_names, index_shape
-from ariane.store.layout import BLANK_SIZE, Layout
+from ariane.store.index.index import hashes_of
+from ariane.store.index.index_file import HEADER, HEADER_SIZE, INDEX_ENTRY, INDEX_ENTRY_SIZE, SLOT_SIZE
+from ariane.store.index.repair import index_names, index_shape
+from ariane.store.layout import Layout
 from ariane.store.offline.reading import Damage, Progress, StoredLog, no_progress, stored_entries, stored_queues
-from ariane.store.scan import Dispatched, is_in_queue, value_of
+from ariane.store.queue.entries import BLANK_SIZE
+from ariane.store.units.marks import value_of
+from ariane.store.units.reading import Dispatched, is_in_queue
 
 MAX_TOLD = 1000
 

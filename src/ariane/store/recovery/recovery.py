@@ -17,18 +17,20 @@ from typing import Final
 from ariane.env import Env
 from ariane.protocol.units import QUEUE_ID_AT, QUEUE_OFFSET_AT, SYS_FLAG_AT, TRANSACTION_PREPARED
 from ariane.store.checkpoint import Checkpoint, DurableEnd
-from ariane.store.commitlog import CommitLog, LogFile, LogSegment
-from ariane.store.consumequeue import ConsumeQueue
 from ariane.store.dispatch import Dispatcher
-from ariane.store.index import Index
-from ariane.store.indexload import cut_index, drop_index, repair_index
-from ariane.store.layout import ENTRY_SIZE, Layout
-from ariane.store.load import find_end
+from ariane.store.index.index import Index
+from ariane.store.index.repair import cut_index, drop_index, repair_index
+from ariane.store.layout import Layout
+from ariane.store.log.commitlog import CommitLog, LogFile, LogSegment
 from ariane.store.options import StoreOptions
-from ariane.store.queue_order import LEFT_OUT, QueueOrder
-from ariane.store.queues import QueueTable, QueueWriter
+from ariane.store.queue.consumequeue import ConsumeQueue
+from ariane.store.queue.entries import ENTRY_SIZE
+from ariane.store.queue.table import QueueTable
+from ariane.store.queue.writer import QueueWriter
+from ariane.store.recovery.load import find_end
+from ariane.store.recovery.queue_order import LEFT_OUT, QueueOrder
 from ariane.store.results import RecoveryReport
-from ariane.store.scan import (
+from ariane.store.units.reading import (
     END_OF_FILE,
     UNIT,
     Dispatched,

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from ariane.env import Clock, MappedFile
 from ariane.store.checkpoint import DurableEnd
-from ariane.store.commitlog import CommitLog, LogFile
 from ariane.store.health import Health
+from ariane.store.log.commitlog import CommitLog, LogFile
 from ariane.store.options import StoreOptions
-from ariane.store.scan import has_zero_sector, properties_of
+from ariane.store.units.reading import has_zero_sector, properties_of
 from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")

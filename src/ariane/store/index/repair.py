@@ -7,8 +7,8 @@ import logging
 from pathlib import Path
 
 from ariane.env import Files, PlainFile
-from ariane.store.index import Index
-from ariane.store.indexfile import (
+from ariane.store.index.index import Index
+from ariane.store.index.index_file import (
     HEADER,
     HEADER_SIZE,
     INDEX_ENTRY,

@@ -5,14 +5,16 @@ from collections.abc import Callable
 
 from ariane.env import Clock, Files
 from ariane.store.checkpoint import Checkpoint
-from ariane.store.consumequeue import KEEP
-from ariane.store.flush import Flusher
 from ariane.store.health import Health
-from ariane.store.index import Index
-from ariane.store.indexfile import IndexFile
-from ariane.store.layout import ENTRY_SIZE, Layout
+from ariane.store.index.index import Index
+from ariane.store.index.index_file import IndexFile
+from ariane.store.layout import Layout
+from ariane.store.log.flush import Flusher
 from ariane.store.options import StoreOptions
-from ariane.store.queues import EntriesToWrite, QueueTable, QueueWriter
+from ariane.store.queue.consumequeue import KEEP
+from ariane.store.queue.entries import ENTRY_SIZE
+from ariane.store.queue.table import QueueTable
+from ariane.store.queue.writer import EntriesToWrite, QueueWriter
 from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")

@@ -11,12 +11,11 @@ from typing import Final
 
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
-from ariane.env import Files
 from ariane.message import SCHEDULE_TOPIC
 from ariane.protocol.native import i32, i64
-from ariane.store.entry_bytes import PLAIN
-from ariane.store.layout import BLANK_ENTRY, BLANK_SIZE, ENTRY, ENTRY_SIZE, file_name
-from ariane.store.openfiles import OpenFiles
+from ariane.store.layout import file_name
+from ariane.store.queue.entries import BLANK_ENTRY, BLANK_SIZE, ENTRY, ENTRY_SIZE, PLAIN
+from ariane.store.queue.open_files import OpenFiles
 
 log = logging.getLogger("ariane.store")
 
@@ -293,20 +292,3 @@ def first_at(queue: ConsumeQueue, low: int, high: int, physical: int) -> int:
         else:
             low = middle + 1
     return low
-
-
-def write_entries(files: Files, queue: ConsumeQueue, first: int, data: bytes, opened: OpenFiles) -> list[Path]:
-    """Write entries to their files (runs in the writing thread); returns the files that must be synced."""
-    touched: list[Path] = []
-    done = 0
-    if not files.is_folder(queue.folder):
-        files.make_folder(queue.folder)
-    while done < len(data):
-        in_file = first % queue.file_entries
-        room = (queue.file_entries - in_file) * ENTRY_SIZE
-        path = queue.path(first - in_file)
-        opened.get(path, queue.file_bytes).pwrite(in_file * ENTRY_SIZE, data[done : done + room])
-        touched.append(path)
-        first += min(room, len(data) - done) // ENTRY_SIZE
-        done += room
-    return touched

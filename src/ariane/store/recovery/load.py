@@ -5,10 +5,11 @@ from itertools import pairwise
 from pathlib import Path
 
 from ariane.env import Files
-from ariane.store.commitlog import LogFile
-from ariane.store.consumequeue import ConsumeQueue
-from ariane.store.layout import ENTRY, ENTRY_SIZE, Layout, is_file_name
-from ariane.store.queues import QueueTable
+from ariane.store.layout import Layout, is_file_name
+from ariane.store.log.commitlog import LogFile
+from ariane.store.queue.consumequeue import ConsumeQueue
+from ariane.store.queue.entries import ENTRY, ENTRY_SIZE
+from ariane.store.queue.table import QueueTable
 from ariane.store.results import StoreDamaged
 
 log = logging.getLogger("ariane.store")

@@ -2,19 +2,17 @@
 
 import logging
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Final
 
 from ariane.env import Files
 from ariane.message import is_valid_name
 from ariane.protocol.java import string_hash
-from ariane.store.consumequeue import KEEP, ConsumeQueue, write_entries
-from ariane.store.layout import ENTRY_SIZE, Layout
-from ariane.store.openfiles import OpenFiles
+from ariane.store.layout import Layout
+from ariane.store.queue.consumequeue import KEEP, ConsumeQueue
+from ariane.store.queue.entries import ENTRY_SIZE
+from ariane.store.queue.open_files import OpenFiles
+from ariane.store.queue.writer import EntriesToWrite
 
 log = logging.getLogger("ariane.store")
-
-SYNC_ALL_FROM: Final = 64  # with this many files to sync, one sync of the whole file system costs less
 
 
 class QueueTable:
@@ -84,7 +82,7 @@ class QueueTable:
         """Bytes of entries that wait to be written."""
         return sum(queue.unwritten() for queue in self.dirty) * ENTRY_SIZE
 
-    def collect(self, least_entries: int) -> "EntriesToWrite":
+    def collect(self, least_entries: int) -> EntriesToWrite:
         """Take the entries of all queues that have at least so many to write."""
         ready = [queue for queue in self.dirty if queue.unwritten() >= least_entries]
         work = EntriesToWrite(self.reader.doomed)
@@ -94,7 +92,7 @@ class QueueTable:
             work.add(queue, first, data)
         return work
 
-    def wrote(self, work: "EntriesToWrite", keep: int = KEEP) -> None:
+    def wrote(self, work: EntriesToWrite, keep: int = KEEP) -> None:
         """Note what a finished work has written."""
         for queue, epoch, first, data in work.items:
             if queue.epoch != epoch:
@@ -102,64 +100,3 @@ class QueueTable:
             queue.wrote(first, len(data) // ENTRY_SIZE, keep)
             if queue.unwritten() == 0:
                 self._clean(queue)
-
-
-class EntriesToWrite:
-    """One round of writing: collected on the loop, done in a thread, noted on the loop."""
-
-    def __init__(self, doomed: list[Path]) -> None:
-        self.doomed = doomed
-        self.items: list[tuple[ConsumeQueue, int, int, bytes]] = []
-
-    def add(self, queue: ConsumeQueue, first: int, data: bytes) -> None:
-        self.items.append((queue, queue.epoch, first, data))
-
-    def __bool__(self) -> bool:
-        return bool(self.items or self.doomed)
-
-
-class QueueWriter:
-    """The side of the writing thread: open files, and what is written but not yet durable."""
-
-    def __init__(self, files: Files, root: Path, open_files: int) -> None:
-        self._files = files
-        self._root = root
-        self._opened = OpenFiles(files, open_files)
-        self._unsynced: dict[Path, int] = {}
-        self._folders: set[Path] = set()
-
-    def write(self, work: EntriesToWrite) -> None:
-        for path in work.doomed:
-            self._remove(path)
-        for queue, _, first, data in work.items:
-            fresh = not self._files.is_folder(queue.folder)
-            for path in write_entries(self._files, queue, first, data, self._opened):
-                self._unsynced[path] = queue.file_bytes
-            self._folders.add(queue.folder)
-            if fresh:
-                self._folders.update((queue.folder.parent, queue.folder.parent.parent))
-
-    def _remove(self, path: Path) -> None:
-        self._unsynced.pop(path, None)
-        if self._files.is_folder(path):
-            self._opened.forget_under(path)
-            self._files.remove_folder(path)
-            self._unsynced = {file: size for file, size in self._unsynced.items() if path not in file.parents}
-            self._folders = {folder for folder in self._folders if folder != path and path not in folder.parents}
-        else:
-            self._opened.remove(path)
-
-    def sync(self) -> None:
-        """Return when all that was written is durable, the names of new files included."""
-        if len(self._unsynced) >= SYNC_ALL_FROM:
-            self._files.sync_all(self._root)
-        else:
-            for path, size in self._unsynced.items():
-                self._opened.get(path, size).sync()
-            for folder in sorted(self._folders):
-                self._files.sync_folder(folder)
-        self._unsynced.clear()
-        self._folders.clear()
-
-    def close(self) -> None:
-        self._opened.close()

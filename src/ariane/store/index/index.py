@@ -5,9 +5,9 @@ import time
 from pathlib import Path
 
 from ariane.env import Clock, Files
-from ariane.store.hashes import joined_hash, key_hash
-from ariane.store.indexfile import IndexFile
-from ariane.store.scan import Dispatched
+from ariane.store.index.index_file import IndexFile
+from ariane.store.units.hashes import joined_hash, key_hash
+from ariane.store.units.reading import Dispatched
 
 log = logging.getLogger("ariane.store")
 

@@ -12,9 +12,9 @@ from librt.strings import BytesWriter
 
 from ariane.env import Files, MappedFile
 from ariane.protocol.units import BLANK, BLANK_MAGIC, MAGIC
-from ariane.store.allocate import Allocator
 from ariane.store.layout import file_name
-from ariane.store.log import Log
+from ariane.store.log.allocate import Allocator
+from ariane.store.log.log import Log
 
 BLANK_LENGTH: Final = 8
 _KEPT_TAIL: Final = 1 << 20  # a larger buffer is given back when it is empty

@@ -1,8 +1,8 @@
 """Finding a queue offset by store time."""
 
-from ariane.store.consumequeue import ConsumeQueue
-from ariane.store.log import Log
-from ariane.store.scan import store_time_of
+from ariane.store.log.log import Log
+from ariane.store.queue.consumequeue import ConsumeQueue
+from ariane.store.units.reading import store_time_of
 
 
 def entry_time(source: Log, queue: ConsumeQueue, offset: int) -> int:

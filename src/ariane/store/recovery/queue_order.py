@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from ariane.protocol.units import MIN_UNIT
-from ariane.store.consumequeue import ConsumeQueue, first_at
-from ariane.store.scan import Dispatched, is_in_queue
+from ariane.store.queue.consumequeue import ConsumeQueue, first_at
+from ariane.store.units.reading import Dispatched, is_in_queue
 
 _UNKNOWN: Final = -1
 LEFT_OUT: Final = -1
