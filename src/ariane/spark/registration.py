@@ -7,8 +7,10 @@ it has, and from then on no task of that source can be sent: "Illegal size 5 of 
 that is registered with these names in its map has nothing put in that is not there.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 from weakref import WeakSet
 
@@ -27,20 +29,33 @@ def register(spark: SparkSession) -> None:
     """Make the formats `rocketmq` and `rocketmq-commitlog` known to a session, for any number of streams at once."""
     if spark in _done:
         return
-    with _names_there(getattr(spark, "sparkContext", None)):  # Spark Connect has none
+    with _environment(getattr(spark, "sparkContext", None)):  # Spark Connect has none
         spark.dataSource.register(RocketmqSource)
         spark.dataSource.register(CommitlogSource)
     _done.add(spark)
 
 
 @contextmanager
-def _names_there(context: SparkContext | None) -> Iterator[None]:
-    """What is registered meanwhile gets these names; Spark sets their values whenever it starts a worker."""
+def _environment(context: SparkContext | None) -> Iterator[None]:
+    """Give what is registered meanwhile the variables that its Python workers need."""
     environment = {} if context is None else context.environment
-    missing = [name for name in PUT_BY_STREAMS if name not in environment]
-    environment.update(dict.fromkeys(missing, ""))
+    before = dict(environment)
+    for name in PUT_BY_STREAMS:
+        environment.setdefault(name, "")  # Spark sets the value whenever it starts a worker
+    if context is not None and (shipped := _shipped(context)):
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (shipped, environment.get("PYTHONPATH", ""))))
     try:
         yield
     finally:
-        for name in missing:
-            del environment[name]
+        environment.clear()
+        environment.update(before)
+
+
+def _shipped(context: SparkContext) -> str | None:
+    """The archive of `--py-files` that this package was loaded from, if it was.
+
+    Spark puts these archives on the path of tasks, but not of the process that plans a stream on the driver.
+    """
+    names = {Path(file).name for file in context.getConf().get("spark.submit.pyFiles", "").split(",") if file}
+    archive = Path(__file__).parents[2]
+    return str(archive) if archive.name in names else None
