@@ -17,7 +17,7 @@ from ariane.cli.pipeline_tables import SHOWN, print_answers, print_table
 from ariane.client.options import ConsumeFrom
 from ariane.client.sync import Admin, Producer, PushConsumer
 from ariane.env import Env, SystemClock
-from ariane.errors import ArianeError
+from ariane.errors import ArianeError, ConfigError
 from ariane.message import Message, MessageQueue, dead_letter_topic
 from ariane.protocol.codes import RequestCode
 from ariane.spark import cluster as spark_cluster
@@ -344,6 +344,14 @@ def test_lag_is_told_in_messages_and_time(spark: Any, ours: Target, tmp_path: Pa
     (row,) = spark.read.parquet(str(tmp_path / "lag")).collect()
     assert (row.group, row.committed, row.end, row.lag) == (group, 4, 10, 6)
     assert row.behindMs > 0
+
+
+def test_the_lag_of_an_unknown_group_is_an_error(spark: Any, ours: Target) -> None:
+    topic = ours.topic(queues=1)
+    ours.send(topic, numbered(topic, 10), queue_ids=(0,))
+    said = run("lag", "-n", ours.namesrv, "-g", "typo", "-t", topic, code=1).exception
+    assert isinstance(said, ConfigError)
+    assert "no broker has an offset of group 'typo'" in str(said)
 
 
 def test_lag_over_time_is_appended_to_a_table(spark: Any, ours: Target, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from ariane.client.connect.wire import SUCCESS, Wire
 from ariane.env import Env
 from ariane.errors import BrokerRefused, ConfigError, RemotingError, RouteMissing
 from ariane.message import AUTO_CREATE_TOPIC, MessageQueue
-from ariane.protocol.bodies import ClusterInfo, KVTable, TopicList
+from ariane.protocol.bodies import ClusterInfo, ConsumerOffsetTable, KVTable, TopicList
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.headers import (
     GetMaxOffsetRequest,
@@ -224,6 +224,20 @@ class Cluster:
 
         found = self._all([offset(queue) for queue in listed])
         return {queue: at for queue, at in zip(listed, found, strict=True) if at is not None}
+
+    def all_committed(self) -> dict[str, dict[MessageQueue, int]]:
+        """The offsets of all groups, as every master has them. Asked for one queue, brokers invent a 0."""
+        self.find_brokers()
+        found: dict[str, dict[MessageQueue, int]] = {}
+        for name, known in self._brokers.items():
+            if MASTER not in known:
+                continue
+            body = self._run(self._wire.ask(known[MASTER], RequestCode.GET_ALL_CONSUMER_OFFSET)).body
+            for key, offsets in ConsumerOffsetTable.decode(body).offset_table.items():
+                topic, _, group = key.partition("@")
+                queues = found.setdefault(group, {})
+                queues |= {MessageQueue(topic, name, number): offset for number, offset in offsets.items()}
+        return found
 
     def commit(self, group: str, offsets: dict[MessageQueue, int]) -> None:
         """Set a group's offsets at the brokers."""

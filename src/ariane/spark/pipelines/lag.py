@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from ariane.errors import RemotingError
+from ariane.errors import ConfigError, RemotingError
 from ariane.message import RETRY_PREFIX, MessageQueue
 from ariane.spark.access import Access
 from ariane.spark.cluster import Bounds, Cluster
@@ -32,15 +32,23 @@ LAG_SCHEMA = (
 
 
 def sample(cluster: Cluster, access: Access, groups: list[str], topics: list[str]) -> list[Lag]:
-    """The lag of groups at all queues of topics for which they have an offset, and at their retry topics."""
-    return [lag for group in groups for lag in _of_group(cluster, access, group, topics)]
+    """The lag of groups at all queues of topics for which they have an offset, and at their retry topics.
+
+    ConfigError names a group that has no offset at all: a typo, or one that never consumed.
+    """
+    committed = cluster.all_committed()
+    for group in groups:
+        if group not in committed:
+            raise ConfigError(f"no broker has an offset of group {group!r}: is its name right, has it consumed yet?")
+    return [lag for group in groups for lag in _of_group(cluster, access, group, topics, committed[group])]
 
 
-def _of_group(cluster: Cluster, access: Access, group: str, topics: list[str]) -> Iterator[Lag]:
+def _of_group(
+    cluster: Cluster, access: Access, group: str, topics: list[str], committed: dict[MessageQueue, int]
+) -> Iterator[Lag]:
     queues = cluster.queues([*topics, RETRY_PREFIX + group], required=False)
-    bounds = cluster.bounds(queues, required=False)
-    for queue, committed in cluster.committed(group, bounds).items():
-        yield _lag(cluster, access, group, queue, committed, bounds[queue])
+    for queue, edge in cluster.bounds([queue for queue in queues if queue in committed], required=False).items():
+        yield _lag(cluster, access, group, queue, committed[queue], edge)
 
 
 def _lag(cluster: Cluster, access: Access, group: str, queue: MessageQueue, committed: int, edge: Bounds) -> Lag:
