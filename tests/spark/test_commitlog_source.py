@@ -102,7 +102,7 @@ def test_topics_and_times_choose_messages_and_prune_files(spark: Any, clean_stor
     times = [message["storeTimestamp"] for message in clean_store.messages]
     start, end = times[100], times[200]
     some = read(spark, clean_store, startingTimestamp=start, endingTimestamp=end)
-    assert some.count() == sum(start <= t <= end for t in times)
+    assert some.count() == sum(start <= t < end for t in times)
     assert some.rdd.getNumPartitions() == 1  # all in the first file
 
 

@@ -1,6 +1,7 @@
 """The exactly-once sink, its driver dead at each step: a reader sees the batch once, or nothing of it."""
 
 import json
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -26,13 +27,14 @@ from ariane.remoting import Connection
 from ariane.spark.backlog import Backlog
 from ariane.spark.cluster import Cluster
 from ariane.spark.sink.checks import ANSWERS, Answers, CheckListener, finish
+from ariane.spark.sink.committing import Committer
 from ariane.spark.sink.decisions import Decision, Decisions, Try
 from ariane.spark.sink.end_transactions import Settlement
 from ariane.spark.sink.options import SinkOptions
 from ariane.spark.sink.writer import Sent, Sink, Work
 from tests.cluster import running_cluster
-from tests.peers import unique
-from tests.spark.clusters import Target, await_that
+from tests.peers import free_port, unique
+from tests.spark.clusters import Target, WaitingCluster, await_that
 from tests.spark.dying import AFTER_DECISION, BEFORE_DECISION, STEPS, WHILE_TELLING, DyingCommitter, died
 from tests.spark.test_kills import Job
 
@@ -69,12 +71,12 @@ class Write:
         )
         self.decisions = Decisions(str(folder / "checkpoint"))
 
-    def tasks(self, batch: str = "0") -> list[Sent]:
+    def tasks(self, batch: str = "0", query: str = "query") -> list[Sent]:
         """Send the half messages."""
         sink = Sink(self.options, SCHEMA)
         halves = [range(ROWS // 2), range(ROWS // 2, ROWS)]
         return [
-            sink.send(iter([pa.record_batch({"body": [b"%d" % i for i in part]})]), Work("query", batch, index))
+            sink.send(iter([pa.record_batch({"body": [b"%d" % i for i in part]})]), Work(query, batch, index))
             for index, part in enumerate(halves)
         ]
 
@@ -106,6 +108,73 @@ def test_a_driver_dies_and_the_next_one_shows_each_row_once(target: Target, tmp_
     await_that("each row", lambda: write.seen().keys() == set(range(ROWS)))
     write.commit(write.tasks(batch="1"), batch="1")
     await_that("the next batch", lambda: write.seen() == Counter(dict.fromkeys(range(ROWS), 2)))
+
+
+def test_a_decision_of_another_query_is_not_taken_for_this_ones(target: Target, tmp_path: Path) -> None:
+    """Its rows would be rolled back, and Spark told that they are written."""
+    write = Write(target, tmp_path)
+    write.commit(write.tasks())
+    before = write.seen()
+    with pytest.raises(StoreError, match=r"committed by another query \(query, this one is another\)"):
+        write.commit(write.tasks(query="another"))
+    assert write.seen() == before
+
+
+def test_a_checkpoint_without_sparks_part_is_refused(spark: Any, ours: Target, tmp_path: Path) -> None:
+    source, topic, checkpoint = tmp_path / "source", ours.topic(), tmp_path / "checkpoint"
+
+    def run(first: int) -> None:
+        spark.range(first, first + 50).selectExpr("cast(id as string) as body").write.mode("append").parquet(
+            str(source)
+        )
+        frame = spark.readStream.schema("body string").parquet(str(source))
+        writer = frame.writeStream.format("rocketmq").option("nameServer", ours.namesrv).option("topic", topic)
+        writer = writer.option("delivery", "exactly-once").option("checkpointLocation", str(checkpoint))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    run(0)
+    for name in ("offsets", "commits", "metadata", "sources"):
+        gone = checkpoint / name
+        if gone.is_dir():
+            shutil.rmtree(gone)
+        else:
+            gone.unlink()
+    (checkpoint / ".metadata.crc").unlink(missing_ok=True)
+    with pytest.raises(Exception, match="was committed by another query"):
+        run(50)
+    assert sorted(int(message.body) for message in ours.received(topic)) == list(range(50))
+
+
+class RestartingCluster(WaitingCluster):
+    """A cluster whose broker is started after a while of waiting."""
+
+    start: Callable[[], object] | None = None
+
+    def pause(self, seconds: float) -> None:
+        super().pause(seconds)
+        if self.passed > 60 and self.start is not None:
+            self.start()
+            self.start = None
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_a_commit_waits_for_a_broker_that_restarts(tmp_path: Path, decided: bool) -> None:
+    with running_cluster(tmp_path) as cluster:
+        port = free_port(-2, 1)
+        cluster.start_broker(listenPort=port)
+        write = Write(Target(cluster.namesrv, "ours"), tmp_path)
+        sent = write.tasks()
+        if decided:
+            with pytest.raises(Crash):
+                write.commit(sent, AFTER_DECISION)
+        cluster.stop_broker()
+        with RestartingCluster(write.options.access) as asked:
+            asked.start = lambda: cluster.start_broker(listenPort=port)
+            settlement = Settlement(asked, write.options)
+            committer = Committer(settlement, write.decisions, asked, write.options.commit_timeout)
+            committer.commit(None if decided else Sink(write.options, SCHEMA)._decision(sent, "0"), "0")
+            assert 60 < asked.passed < write.options.commit_timeout
+        assert write.seen() == Counter(range(ROWS))
 
 
 class DyingJob(Job):
@@ -161,10 +230,11 @@ def test_a_commit_that_fails_after_its_decision_is_not_taken_back(spark: Any, tm
             writer = spark.range(0, ROWS, 1, 2).selectExpr("cast(id as string) as body").write.format("rocketmq")
             writer = writer.mode("append").option("nameServer", target.namesrv).option("topic", topic)
             writer = writer.option("delivery", "exactly-once").option("writeId", "nightly")
+            writer = writer.option("commitTimeoutMs", 2000)
             writer.option("checkpointLocation", str(tmp_path / "checkpoint")).save()
 
         handlers[RequestCode.END_TRANSACTION] = refuse
-        with pytest.raises(Exception, match="is committed, but not every broker could be told"):
+        with pytest.raises(Exception, match="is committed, but not every broker could be told within 2 s"):
             write()
         handlers[RequestCode.END_TRANSACTION] = end
         assert target.received(topic) == []
@@ -240,7 +310,7 @@ def test_what_a_broker_says_it_committed_and_nobody_sees_is_an_error(ours: Targe
     with pytest.raises(Crash):
         write.commit(sent, AFTER_DECISION)
     with Cluster(write.options.access) as cluster:  # somebody else takes back what is committed
-        Settlement(cluster, write.options).roll_back(Decision("0", sent[0].group, _tries(sent[:1]), {}))
+        Settlement(cluster, write.options).roll_back(Decision("0", "query", sent[0].group, _tries(sent[:1]), {}))
     with pytest.raises(StoreError, match="150 messages of batch 0 are gone, though broker-a committed them"):
         write.commit(write.tasks())
 
@@ -257,6 +327,7 @@ def test_a_slave_that_is_left_alone_is_told_nothing(tmp_path: Path) -> None:
         cluster.start_slave(brokerName="broker-a")
         with Cluster(write.options.access) as asked:
             settlement = Settlement(asked, write.options)
+            asked.find_brokers()
             assert asked.addresses("broker-a")
             assert not settlement.commit(decision)
         cluster.stop_broker("slave")

@@ -53,10 +53,12 @@ def test_offsets_and_times_bound_what_is_read(spark: Any, target: Target) -> Non
     assert sorted((r.queueId, r.queueOffset) for r in rows) == [(0, 5), (0, 6)] + [(1, i) for i in range(20)]
     times = sorted(message.store_time for message in stored)
     first, last = times[0], times[-1]
-    by_time = read(spark, target, topic, startingTimestamp=first, endingTimestamp=last)
+    by_time = read(spark, target, topic, startingTimestamp=first, endingTimestamp=last + 1)
     assert by_time.count() == 40
     assert read(spark, target, topic, startingTimestamp=last + 1).count() == 0
-    assert read(spark, target, topic, endingTimestamp=first - 1).count() == 0
+    assert read(spark, target, topic, endingTimestamp=first).count() == 0
+    parts = [read(spark, target, topic, endingTimestamp=last), read(spark, target, topic, startingTimestamp=last)]
+    assert sum(part.count() for part in parts) == 40  # adjacent ranges share no message
 
 
 def test_times_cut_in_the_middle_of_a_queue(spark: Any, target: Target) -> None:
@@ -68,10 +70,10 @@ def test_times_cut_in_the_middle_of_a_queue(spark: Any, target: Target) -> None:
         await_that("the clock to go on", lambda stored=stored: now_ms() > stored)
     times = [message.store_time for message in target.received(topic)]
     for show in (str, iso):
-        middle = read(spark, target, topic, startingTimestamp=show(times[10]), endingTimestamp=show(times[19]))
+        middle = read(spark, target, topic, startingTimestamp=show(times[10]), endingTimestamp=show(times[20]))
         assert numbers(middle) == list(range(10, 20))
     assert numbers(read(spark, target, topic, startingTimestamp=iso(times[9] + 1))) == list(range(10, 30))
-    assert numbers(read(spark, target, topic, endingTimestamp=iso(times[20] - 1))) == list(range(20))
+    assert numbers(read(spark, target, topic, endingTimestamp=iso(times[20]))) == list(range(20))
 
 
 def iso(milliseconds: int) -> str:

@@ -24,8 +24,8 @@ class CommitlogOptions:
     stores: tuple[str, ...]
     topics: tuple[str, ...]
     pattern: "re.Pattern[str] | None"
-    start_ms: int | None  # store times, both inclusive
-    end_ms: int | None
+    start_ms: int | None  # store times from here on
+    end_ms: int | None  # and before this one
     by_queue: bool
     broker_name: str | None
     check_crc: bool

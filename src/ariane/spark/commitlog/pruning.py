@@ -20,7 +20,7 @@ def prune_by_time(files: list[LogFile], start_ms: int | None, end_ms: int | None
     keep = []
     for index, file in enumerate(files):
         begins, next_begins = times[index], next((t for t in times[index + 1 :] if t is not None), None)
-        too_late = end_ms is not None and begins is not None and begins > end_ms
+        too_late = end_ms is not None and begins is not None and begins >= end_ms
         too_early = start_ms is not None and next_begins is not None and next_begins < start_ms
         if not too_late and not too_early:
             keep.append(file)

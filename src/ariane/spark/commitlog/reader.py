@@ -103,7 +103,7 @@ def _choose(table: UnitTable, options: CommitlogOptions) -> UnitTable:
     if options.start_ms is not None:
         table = table.select(table.store_times >= options.start_ms)
     if options.end_ms is not None:
-        table = table.select(table.store_times <= options.end_ms)
+        table = table.select(table.store_times < options.end_ms)
     return _checked(table, options.fail) if options.check_crc else table
 
 

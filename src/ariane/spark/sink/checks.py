@@ -60,8 +60,9 @@ class CheckListener:
 
 def finish(name: str, options: SinkOptions, decisions: Decisions, *, wait: bool = True) -> None:
     """Tell brokers what a driver could not tell them any more. LockHeld if one is at it and this is not to wait."""
+    patience = options.commit_timeout if wait else options.timeout
     with Cluster(options.access) as cluster:
-        Committer(Settlement(cluster, options), decisions, cluster).finish(name, wait=wait)
+        Committer(Settlement(cluster, options), decisions, cluster, patience).finish(name, wait=wait)
 
 
 class Answers:

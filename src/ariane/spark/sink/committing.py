@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Final
 
 from ariane.env import FileLock, LockHeld
-from ariane.errors import ArianeError, BrokerRefused, NameServersUnreachable, RemotingError
+from ariane.errors import ArianeError, BrokerRefused, NameServersUnreachable, RemotingError, StoreError
 from ariane.spark.cluster import Cluster
-from ariane.spark.offsets import to_json
-from ariane.spark.sink.decisions import Decision, Decisions, Try
+from ariane.spark.offsets import Offsets, to_json
+from ariane.spark.sink.decisions import FOLDER, Decision, Decisions, Try
 from ariane.spark.sink.end_transactions import Settlement
 
 log = logging.getLogger("ariane.spark")
 
-TRIES: Final = 10
-PAUSE: Final = 1.0
+PAUSE: Final = 1.0  # seconds between tries
+_AWAY: Final = (RemotingError, BrokerRefused, NameServersUnreachable)  # a server that may come back
 
 
 class Committer:
@@ -25,17 +25,22 @@ class Committer:
     Others who might are a driver that is thought dead, a worker whom a broker asked, and `ariane pipeline settle`.
     """
 
-    def __init__(self, settlement: Settlement, decisions: Decisions, cluster: Cluster) -> None:
+    def __init__(self, settlement: Settlement, decisions: Decisions, cluster: Cluster, patience: float = 600) -> None:
         self._settlement = settlement
         self._decisions = decisions
         self._cluster = cluster
+        self._patience = patience
 
     def commit(self, fresh: Decision | None, name: str) -> None:
-        """Commit what the tasks sent, unless an earlier driver has committed this batch: then that one counts."""
+        """Commit what the tasks sent, unless an earlier driver has committed this batch: then that one counts.
+
+        A decision of another query does not count: its batch of this number had other rows.
+        """
         with self._alone():
             before = self._decisions.load(name)
             if before is not None:
                 if fresh is not None:
+                    self._check_same_write(fresh, before)
                     self._settlement.roll_back(fresh)
                 self._finish(before)
             elif fresh is not None:
@@ -74,8 +79,17 @@ class Committer:
                 log.warning("waiting until no other commits to this checkpoint: %s", held)
             self._cluster.pause(PAUSE)
 
+    def _check_same_write(self, fresh: Decision, before: Decision) -> None:
+        if before.write != fresh.write:
+            raise StoreError(
+                f"batch {fresh.name} of this checkpoint was committed by another query ({before.write or 'unknown'}, "
+                f"this one is {fresh.write}): its offsets, commits or metadata were deleted, but not the decisions of "
+                f"the sink. Nothing of this batch is visible. Start with a new checkpointLocation, or delete the whole "
+                f"old one, {FOLDER} included"
+            )
+
     def _decide(self, fresh: Decision) -> None:
-        decision = replace(fresh, ends=to_json(self._settlement.ends(fresh)))
+        decision = replace(fresh, ends=to_json(self._first_ends(fresh)))
         self.decided(decision)
         if self.tell(decision):
             self.settled(decision)
@@ -101,14 +115,31 @@ class Committer:
             return
         told: set[str] = set()
         failure: ArianeError | None = None
-        for _ in range(TRIES):
+        for _ in self._tries():
             try:
                 if self._settlement.finish(decision, told):
                     self.settled(decision)
                     return
-            except (RemotingError, BrokerRefused, NameServersUnreachable) as error:
+            except _AWAY as error:
                 failure = error
-                self._cluster.pause(PAUSE)
         raise RemotingError(
-            f"batch {decision.name} is committed, but not every broker could be told: start again later"
+            f"batch {decision.name} is committed, but not every broker could be told within {self._patience:g} s "
+            f"(commitTimeoutMs): start again later"
         ) from failure
+
+    def _first_ends(self, fresh: Decision) -> Offsets:
+        """Where the topics end before anything is decided; a broker that restarts is waited for."""
+        for _ in self._tries():
+            try:
+                return self._settlement.ends(fresh)
+            except _AWAY as error:
+                failure: ArianeError = error
+        raise failure
+
+    def _tries(self) -> Iterator[None]:
+        """One at once, then one each second until the time for a commit is used up."""
+        deadline = self._cluster.monotonic() + self._patience
+        yield
+        while self._cluster.monotonic() < deadline:
+            self._cluster.pause(PAUSE)
+            yield

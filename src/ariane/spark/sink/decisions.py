@@ -54,6 +54,7 @@ class Decision:
     """A committed batch of a stream, or a batch write."""
 
     name: str
+    write: str  # the id of the query, or of the batch write
     group: str
     tries: list[Try]
     ends: dict[str, dict[str, dict[str, int]]]  # of the topics' queues when the decision was made, as in checkpoints
@@ -121,7 +122,7 @@ class Decisions:
 
 
 def _read(raw: bytes) -> Decision:
-    data = json.loads(raw)
+    data = {"write": ""} | json.loads(raw)
     tries = [_try(one) for one in data.pop("tries")]
     return Decision(tries=tries, **data)
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from ariane.errors import RemotingError, StoreError
+from ariane.errors import NameServersUnreachable, RemotingError, StoreError
 from ariane.message import UNIQUE_KEY, MessageQueue
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.headers import EndTransactionRequest
@@ -48,10 +48,10 @@ class Settlement:
     def __init__(self, cluster: Cluster, options: SinkOptions) -> None:
         self._cluster = cluster
         self._options = options
-        cluster.find_brokers()
 
     def ends(self, decision: Decision) -> Offsets:
         """Where the topics end now, on the brokers that have the half messages; a new topic may have no route yet."""
+        self._cluster.find_brokers()
         queues = self._cluster.queues(decision.topics, required=False)
         return self._cluster.master_ends(queue for queue in queues if queue.broker_name in decision.brokers)
 
@@ -64,6 +64,8 @@ class Settlement:
 
     def roll_back(self, tries: Decision) -> None:
         """Take back what will never be committed. A broker that does not hear it asks, and drops it in the end."""
+        with suppress(RemotingError, NameServersUnreachable):
+            self._cluster.find_brokers()
         for broker, halves in _by_broker(tries):
             self._end(broker, halves, TRANSACTION_ROLLBACK, tries)
 

@@ -12,7 +12,7 @@ from ariane.spark.options import Given
 
 SINK_OPTIONS: Final = (
     "topic", "group", "delivery", "batchBytes", "window", "sendTimeoutMs", "sendRetries", "rate", "checkpointLocation",
-    "writeId",
+    "writeId", "commitTimeoutMs",
 )  # fmt: skip
 
 
@@ -38,6 +38,7 @@ class SinkOptions:
     rate: int | None  # messages a second of each task
     checkpoint: str | None
     write_id: str | None
+    commit_timeout: float = 600.0
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SinkOptions":
@@ -55,6 +56,7 @@ class SinkOptions:
             rate=given.count("rate", None),
             checkpoint=given.text("checkpointLocation") or None,
             write_id=given.text("writeId") or None,
+            commit_timeout=given.number("commitTimeoutMs", 600_000) / 1000,
         )
         parsed._check()
         return parsed

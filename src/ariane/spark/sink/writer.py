@@ -29,6 +29,7 @@ from ariane.spark.worker import spare_collector
 class Sent(WriterCommitMessage):
     """What a task reports: how much it sent, and for a transaction the half messages."""
 
+    write: str
     group: str
     rows: int
     attempt: Try | None = None
@@ -91,7 +92,9 @@ class Sink:
                 count = self._send_all(sender, batches, work, token, group)
             finally:
                 sender.close()
-        return Sent(group, count, Try(token, halves.found(), halves.topics()) if self.exactly_once else None)
+        return Sent(
+            work.write, group, count, Try(token, halves.found(), halves.topics()) if self.exactly_once else None
+        )
 
     def _send_all(
         self, sender: SinkSender, batches: Iterator[pa.RecordBatch], work: Work, token: str, group: str
@@ -120,7 +123,8 @@ class Sink:
     def committer(self, cluster: Cluster) -> Committer:
         """What decides."""
         assert self.options.checkpoint is not None
-        return Committer(Settlement(cluster, self.options), Decisions(self.options.checkpoint), cluster)
+        settlement = Settlement(cluster, self.options)
+        return Committer(settlement, Decisions(self.options.checkpoint), cluster, self.options.commit_timeout)
 
     def take_back(self, messages: Sequence[WriterCommitMessage | None], name: str) -> None:
         """What the driver does when a task failed for good, or the commit."""
@@ -132,7 +136,7 @@ class Sink:
     def _decision(self, messages: Sequence[WriterCommitMessage | None], name: str) -> Decision | None:
         sent = [message for message in messages if isinstance(message, Sent) and message.attempt is not None]
         tries = [message.attempt for message in sent if message.attempt is not None and message.rows]
-        return Decision(name, sent[0].group, tries, {}, self.ordered) if tries else None
+        return Decision(name, sent[0].write, sent[0].group, tries, {}, self.ordered) if tries else None
 
 
 class _HalfLog:

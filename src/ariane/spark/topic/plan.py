@@ -33,9 +33,9 @@ def start_offsets(cluster: Cluster, options: TopicOptions, bounds: dict[MessageQ
 
 
 def end_offsets(cluster: Cluster, options: TopicOptions, bounds: dict[MessageQueue, Bounds]) -> Offsets:
-    """Where reading ends. A little late by time: tasks drop what was stored behind."""
+    """Where reading ends. A little late by time: tasks drop what was stored at that time or later."""
     if options.end_ms is not None:
-        found = cluster.search(bounds, options.end_ms + 1)
+        found = cluster.search(bounds, options.end_ms)
         return {queue: _within(offset + 1, bounds[queue]) for queue, offset in found.items()}
     _check_names("endingOffsets", options.end, bounds)
     return {

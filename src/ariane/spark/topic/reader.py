@@ -106,7 +106,7 @@ def _choose(table: UnitTable, options: TopicOptions) -> UnitTable:
     if options.start_ms is not None:
         table = table.select(table.store_times >= options.start_ms)
     if options.end_ms is not None:
-        table = table.select(table.store_times <= options.end_ms)
+        table = table.select(table.store_times < options.end_ms)
     if tags := tags_of(options.expression):
         table = table.select(_has_tag(table, tags))
     return table
