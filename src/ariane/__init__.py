@@ -5,18 +5,16 @@
 ...     producer.send(Message("orders", b"paid"))
 """
 
-import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ariane.message import Message, MessageQueue, ReceivedMessage
 
 if TYPE_CHECKING:
-    from ariane.client.consumer.listener import ConsumeStatus, Delivery
-    from ariane.client.consumer.stats import ConsumerStats
+    from ariane.client.consumer.listener import ConsumeStatus, Delivery, Listener
+    from ariane.client.consumer.stats import ConsumerStats, QueueLag, TopicStats
     from ariane.client.options import (
         ClientOptions,
-        Compression,
         ConsumeFrom,
         LiteOptions,
         Model,
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
         QueueChoice,
         Sql,
     )
+    from ariane.client.producer.transaction import TransactionListener
     from ariane.client.results import (
         PullResult,
         PullStatus,
@@ -34,21 +33,39 @@ if TYPE_CHECKING:
         TransactionState,
     )
     from ariane.client.sync import Admin, LitePullConsumer, Producer, PullClient, PushConsumer, TransactionProducer
+    from ariane.protocol.bodies import (
+        ClusterInfo,
+        ConsumerConnection,
+        ConsumeStats,
+        ProducerConnection,
+        SubscriptionGroupConfig,
+        SubscriptionGroupTable,
+        TopicConfigTable,
+        TopicRouteData,
+        TopicStatsTable,
+    )
+    from ariane.protocol.compression import Compression
+    from ariane.remoting import TlsClient
 
 __all__ = [
     "Admin",
     "ClientOptions",
+    "ClusterInfo",
     "Compression",
     "ConsumeFrom",
+    "ConsumeStats",
     "ConsumeStatus",
+    "ConsumerConnection",
     "ConsumerStats",
     "Delivery",
+    "Listener",
     "LiteOptions",
     "LitePullConsumer",
     "Message",
     "MessageQueue",
     "Model",
     "Producer",
+    "ProducerConnection",
     "ProducerOptions",
     "PullClient",
     "PullResult",
@@ -56,35 +73,45 @@ __all__ = [
     "PushConsumer",
     "PushOptions",
     "QueueChoice",
+    "QueueLag",
     "ReceivedMessage",
     "SendResult",
     "SendStatus",
     "Sql",
+    "SubscriptionGroupConfig",
+    "SubscriptionGroupTable",
+    "TlsClient",
+    "TopicConfigTable",
+    "TopicRouteData",
+    "TopicStats",
+    "TopicStatsTable",
+    "TransactionListener",
     "TransactionProducer",
     "TransactionResult",
     "TransactionState",
 ]
 
-logging.getLogger("ariane").addHandler(logging.NullHandler())  # quiet until somebody asks
-
-_OPTIONS = "ClientOptions Compression ConsumeFrom LiteOptions Model ProducerOptions PushOptions QueueChoice Sql"
-_RESULTS = "PullResult PullStatus SendResult SendStatus TransactionResult TransactionState"
-_CLIENTS = "Admin LitePullConsumer PushConsumer Producer PullClient TransactionProducer"
-_HOMES = (
-    dict.fromkeys(_OPTIONS.split(), "ariane.client.options")
-    | dict.fromkeys(_RESULTS.split(), "ariane.client.results")
-    | dict.fromkeys(["ConsumeStatus", "Delivery"], "ariane.client.consumer.listener")
-    | {"ConsumerStats": "ariane.client.consumer.stats"}
-    | dict.fromkeys(_CLIENTS.split(), "ariane.client.sync")
-)
+_MODULES = {
+    "ariane.client.consumer.listener": "ConsumeStatus Delivery Listener",
+    "ariane.client.consumer.stats": "ConsumerStats QueueLag TopicStats",
+    "ariane.client.options": "ClientOptions ConsumeFrom LiteOptions Model ProducerOptions PushOptions QueueChoice Sql",
+    "ariane.client.producer.transaction": "TransactionListener",
+    "ariane.client.results": "PullResult PullStatus SendResult SendStatus TransactionResult TransactionState",
+    "ariane.client.sync": "Admin LitePullConsumer PushConsumer Producer PullClient TransactionProducer",
+    "ariane.protocol.bodies": "ClusterInfo ConsumerConnection ConsumeStats ProducerConnection SubscriptionGroupConfig "
+    "SubscriptionGroupTable TopicConfigTable TopicRouteData TopicStatsTable",
+    "ariane.protocol.compression": "Compression",
+    "ariane.remoting": "TlsClient",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    """Load clients when they are first used: a broker imports this package too, and needs none of them."""
-    home = _HOMES.get(name)
-    if home is None:
+    """Load a client when it is first used: a broker imports this package too, and needs none of them."""
+    module = _MODULE_OF.get(name)
+    if module is None:
         raise AttributeError(f"module 'ariane' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(home), name)
+    value = globals()[name] = getattr(import_module(module), name)
     return value
 
 

@@ -94,7 +94,7 @@ class SendError(ClientError):
         self.sent = sent
 
 
-class ReplyTimeout(ClientError):
+class ReplyTimeout(ClientError, TimeoutError):
     """The request was sent, but no consumer replied in time."""
 
 

@@ -37,6 +37,26 @@ MESSAGE_TYPE: Final = "MSG_TYPE"
 DELIVER_TIME: Final = "__STARTDELIVERTIME"
 TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"  # RocketMQ 5's name for it
 
+BUYER_ID: Final = "BUYER_ID"
+TRANSFER_FLAG: Final = "TRANSFER_FLAG"
+CORRECTION_FLAG: Final = "CORRECTION_FLAG"
+MQ2_FLAG: Final = "MQ2_FLAG"
+INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
+
+RESERVED_PROPERTIES: Final = frozenset(
+    {
+        KEYS, TAGS, WAIT, DELAY, RETRY_TOPIC, REAL_TOPIC, REAL_QUEUE_ID, TRANSACTION_PREPARED, PRODUCER_GROUP,
+        MIN_OFFSET, MAX_OFFSET, BUYER_ID, ORIGIN_MESSAGE_ID, TRANSFER_FLAG, CORRECTION_FLAG, MQ2_FLAG, RECONSUME_TIME,
+        MSG_REGION, TRACE_ON, UNIQUE_KEY, MAX_RECONSUME_TIMES, CONSUME_START_TIME, TRANSACTION_PREPARED_QUEUE_OFFSET,
+        TRANSACTION_CHECK_TIMES, INSTANCE_ID, CORRELATION_ID, REPLY_TO_CLIENT, TTL, REPLY_ARRIVE_TIME, PUSH_REPLY_TIME,
+        CLUSTER, MESSAGE_TYPE, DELIVER_TIME, TIMER_DELIVER_MS, INNER_MULTI_QUEUE_OFFSET,
+    }
+)  # fmt: skip
+"""Names that clients and brokers use for themselves: a user's property must have another one."""
+
+DELAY_LEVELS: Final = 18
+"""The delay levels of a broker's default `messageDelayLevel`, 1 s to 2 h."""
+
 AUTO_CREATE_TOPIC: Final = "TBW102"
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
@@ -77,8 +97,10 @@ def dead_letter_topic(group: str) -> str:
 class Message:
     """A message to send.
 
-    `delay_level` is one of the broker's levels (1 to 18), `deliver_at` a time in milliseconds since 1970, which brokers
-    of RocketMQ 5 honour. With `wait_store=False` the broker answers before a flush or a slave is done.
+    `delay_level` is one of the broker's levels (1 to 18 unless it is configured otherwise). `deliver_at` is a time in
+    milliseconds since 1970; only brokers of RocketMQ 5 honour it, and `send` refuses it for older ones. With
+    `wait_store=False` the broker answers before a flush or a slave is done. ValueError for a key with blanks, which
+    separate keys, and for a property whose name is reserved or whose value is empty.
 
     >>> Message("orders", b"paid", tags="TagA", keys=["o-1", "o-2"]).properties
     {'TAGS': 'TagA', 'KEYS': 'o-1 o-2'}
@@ -95,16 +117,42 @@ class Message:
     wait_store: bool = True
 
     def __post_init__(self) -> None:
+        if self.properties:
+            _check_properties(self.properties)
         if self.tags is not None:
             self.properties[TAGS] = self.tags
         if self.keys is not None:
-            self.properties[KEYS] = self.keys if isinstance(self.keys, str) else " ".join(self.keys)
+            keys = [self.keys] if isinstance(self.keys, str) else list(self.keys)
+            if any(len(key.split()) != 1 for key in keys):
+                raise ValueError(
+                    f"keys={self.keys!r}: a key has no blanks, which separate keys, and is not empty: give a list"
+                )
+            if keys:
+                self.properties[KEYS] = " ".join(keys)
         if self.delay_level:
             self.properties[DELAY] = str(self.delay_level)
         if self.deliver_at is not None:
             self.properties[DELIVER_TIME] = self.properties[TIMER_DELIVER_MS] = str(self.deliver_at)
         if not self.wait_store:
             self.properties[WAIT] = "false"
+
+    @classmethod
+    def with_properties(cls, topic: str, body: bytes, properties: dict[str, str], flag: int = 0) -> "Message":
+        """A message with exactly these properties, reserved names allowed: for clients that build their own."""
+        message = cls(topic, body, flag=flag)
+        message.properties = properties
+        return message
+
+
+def _check_properties(properties: dict[str, str]) -> None:
+    for name, value in properties.items():
+        if name in RESERVED_PROPERTIES:
+            raise ValueError(
+                f"property {name} is reserved for RocketMQ itself: choose another name, or use the argument of Message "
+                "for it (tags, keys, delay_level, deliver_at); `received.user_properties` has none of them"
+            )
+        if not name or not value:
+            raise ValueError(f"property {name!r}={value!r} would be lost: brokers keep no empty names and values")
 
 
 @dataclass(slots=True, frozen=True, order=True)
@@ -137,11 +185,21 @@ class ReceivedMessage:
     flag: int
     prepared_offset: int = 0
     store_size: int = 0
+    decode_error: str | None = None
+    """Why the message is not as its sender wrote it: `body` is as stored when it cannot be decompressed, and bytes of
+    properties that are not UTF-8 are replaced by U+FFFD. None for all other messages."""
 
     @property
     def tags(self) -> str | None:
+        """The tag, None without one."""
         return self.properties.get(TAGS)
 
     @property
     def keys(self) -> list[str]:
+        """The keys, for which the broker has an index."""
         return self.properties.get(KEYS, "").split()
+
+    @property
+    def user_properties(self) -> dict[str, str]:
+        """The properties without RocketMQ's own, e.g. to forward a message."""
+        return {name: value for name, value in self.properties.items() if name not in RESERVED_PROPERTIES}

@@ -11,7 +11,7 @@ import pytest
 from ariane.testing.cluster import Cluster
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
-PAGES = ["send.md", "consume.md", "transactions.md", "testing.md"]
+PAGES = ["send.md", "consume.md", "transactions.md", "testing.md", "admin.md"]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -45,4 +45,7 @@ def test_the_example_runs(name: str, code: str, cluster: Cluster, tmp_path: Path
     world["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     ran = subprocess.run(command, capture_output=True, text=True, env=world, cwd=tmp_path, timeout=60, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert ran.stderr == ""
+    if name.startswith("testing.md"):  # its examples break things, and a warning says so
+        assert "Traceback" not in ran.stderr
+    else:
+        assert ran.stderr == ""

@@ -30,6 +30,7 @@ def test_every_option_is_a_keyword_of_the_same_type(fields: type, keywords: type
         (lambda: PushOptions(threads=0), "threads"),
         (lambda: PushOptions(consume_batch=1025), "consume_batch"),
         (lambda: PushOptions(pull_batch=0), "pull_batch"),
+        (lambda: ProducerOptions(delay_levels=0), "delay_levels"),
         (lambda: ClientOptions(access_key="only half"), "secret_key"),
     ],
 )

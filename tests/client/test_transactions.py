@@ -1,13 +1,17 @@
 """Transactions, against our broker and Apache's; brokers there ask back after a second."""
 
 import asyncio
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ariane import ConsumeFrom, Message, ReceivedMessage, SendResult, TransactionState, aio
+from ariane.testing.cluster import Cluster
 from tests.client.inbox import Inbox, eventually
 from tests.peers import unique
+from tests.peers.fixtures import QUICK
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState.COMMIT, TransactionState.ROLLBACK, TransactionState.UNKNOWN
 
@@ -70,12 +74,67 @@ async def test_another_producer_of_the_group_answers_for_one_that_is_gone(ns: st
     survivor = Ledger({}, {b"orphan": COMMIT})
     inbox = Inbox()
     async with (
-        aio.TransactionProducer(producers, survivor, name_servers=ns) as second,
+        aio.TransactionProducer(producers, survivor, name_servers=ns),  # which sends nothing
         aio.PushConsumer(group, topic, inbox, name_servers=ns, consume_from=ConsumeFrom.FIRST),
     ):
-        await second.send_half(Message(topic, b"own"))  # so that the broker knows it
         await inbox.arrived(1)
     assert inbox.bodies == [b"orphan"]
+
+
+SENDER = """
+import sys
+from ariane import Message, TransactionProducer, TransactionState
+
+class Undecided:
+    def execute(self, message, result, argument):
+        return TransactionState.UNKNOWN
+
+    def check(self, message):
+        return TransactionState.UNKNOWN
+
+with TransactionProducer(sys.argv[2], Undecided(), name_servers=sys.argv[1]) as producer:
+    producer.send_in_transaction(Message(sys.argv[3], b"of a killed process"))
+    print("sent", flush=True)
+    sys.stdin.read()
+"""
+
+
+async def test_a_producer_that_restarts_and_sends_nothing_is_asked(ns: str, topic: str, group: str) -> None:
+    producers, pipe = unique("tx"), asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SENDER, ns, producers, topic, stdin=pipe, stdout=pipe
+    )
+    assert process.stdout is not None
+    try:
+        assert await asyncio.wait_for(process.stdout.readline(), 60) == b"sent\n"
+    finally:
+        process.kill()
+        await process.wait()
+    listener, inbox = Ledger({}, {b"of a killed process": COMMIT}), Inbox()
+    async with (
+        aio.PushConsumer(group, topic, inbox, name_servers=ns, consume_from=ConsumeFrom.FIRST),
+        aio.TransactionProducer(producers, listener, name_servers=ns),
+    ):
+        await inbox.arrived(1)
+    assert inbox.bodies == [b"of a killed process"]
+    assert b"of a killed process" in listener.asked
+
+
+async def test_a_transaction_producer_registers_with_brokers_that_come_back(tmp_path: Path, group: str) -> None:
+    with Cluster(tmp_path, config=QUICK) as cluster:
+        cluster.create_topic("orders", queues=1)
+        ns, producers, inbox = cluster.name_servers, unique("tx"), Inbox()
+        async with aio.TransactionProducer(producers, Ledger({}), name_servers=ns) as first:
+            await first.send_half(Message("orders", b"orphan"))
+        await asyncio.to_thread(cluster.stop_broker)
+        listener = Ledger({}, {b"orphan": COMMIT})
+        async with (
+            aio.TransactionProducer(producers, listener, name_servers=ns),
+            aio.PushConsumer(group, "orders", inbox, name_servers=ns, consume_from=ConsumeFrom.FIRST),
+        ):
+            await asyncio.to_thread(cluster.start_broker)
+            await inbox.arrived(1)
+        assert inbox.bodies == [b"orphan"]
 
 
 async def test_the_two_steps_can_be_taken_by_hand(ns: str, topic: str, group: str) -> None:

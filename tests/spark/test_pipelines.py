@@ -229,7 +229,9 @@ def test_a_replay_repeats_messages_in_order_with_their_properties(spark: Any, ou
 def test_an_analysis_counts_measures_and_draws(spark: Any, ours: Target, tmp_path: Path) -> None:
     topic, results = ours.topic(), ours.topic()
     bodies = [json.dumps({"amount": i, "city": "Rome" if i % 2 else None}) for i in range(300)]
-    ours.send(topic, [Message(topic, body.encode(), tags=f"T{i % 3}", keys="k1 k2") for i, body in enumerate(bodies)])
+    ours.send(
+        topic, [Message(topic, body.encode(), tags=f"T{i % 3}", keys=["k1", "k2"]) for i, body in enumerate(bodies)]
+    )
     answers = analyse(
         batch(spark, Topics(ours.namesrv, topic)), Questions(body_schema="amount int, city string", top=2)
     )

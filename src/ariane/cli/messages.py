@@ -32,7 +32,7 @@ def send(
 ) -> None:
     """Send one message."""
     content = sys.stdin.buffer.read() if body == "-" else body.encode()
-    run(_send(Message(topic, content, tags=tags, keys=keys), namesrv))
+    run(_send(Message(topic, content, tags=tags, keys=(keys or "").split()), namesrv))
 
 
 async def _send(message: Message, namesrv: str) -> None:

@@ -116,8 +116,10 @@ class Admin(Lifecycle):
         response = await self._running().wire.ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
         return TopicConfigTable.decode(response.body)
 
-    async def create_group(self, config: SubscriptionGroupConfig, *, address: str | None = None) -> None:
-        """Create a consumer group, or change it."""
+    async def create_group(self, config: SubscriptionGroupConfig | str, *, address: str | None = None) -> None:
+        """Create a consumer group, or change it; a name alone stands for a group with the default settings."""
+        if isinstance(config, str):
+            config = SubscriptionGroupConfig(config)
         await self._on_masters(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, config.encode())
 
     async def delete_group(self, group: str, *, remove_offsets: bool = False, address: str | None = None) -> None:
@@ -188,7 +190,7 @@ class Admin(Lifecycle):
         return await self._running().calls.earliest_store_time(queue)
 
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
-        """A group's offset; None when it has none."""
+        """The offset that a group committed; None when it never did."""
         return await self._running().calls.committed(group, queue)
 
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:

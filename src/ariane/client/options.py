@@ -2,15 +2,16 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import Any, Self, TypedDict
 
 from ariane.client.consumer.allocate import Allocate, averagely
-from ariane.message import AUTO_CREATE_TOPIC, TRACE_TOPIC
+from ariane.message import AUTO_CREATE_TOPIC, DELAY_LEVELS, TRACE_TOPIC
 from ariane.protocol.bodies import SubscriptionData
+from ariane.protocol.compression import Compression
 from ariane.remoting import TlsClient
 
 MEBIBYTE = 1 << 20
@@ -29,14 +30,6 @@ class Model(Enum):
 
     CLUSTERING = "CLUSTERING"
     BROADCASTING = "BROADCASTING"
-
-
-class Compression(Enum):
-    """How large bodies are packed. Only zlib is understood by RocketMQ 4.x; the others need 5.x consumers."""
-
-    ZLIB = "zlib"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
 
 
 class QueueChoice(Enum):
@@ -87,8 +80,8 @@ class ClientOptions:
     namespace: str = ""
     """Whose topics and groups these are: brokers know them as `namespace%name`, which admins and pull clients say."""
     access_key: str | None = None
-    secret_key: str | None = None
-    security_token: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    security_token: str | None = field(default=None, repr=False)
     tls: TlsClient | None = None
     binary_headers: bool = False
     """Speak RocketMQ's binary headers instead of JSON."""
@@ -107,8 +100,8 @@ class ClientOptions:
     @classmethod
     def of(cls, given: "ClientOptions | None", changes: Any) -> Self:
         """Options from an object, keywords, or both (keywords win)."""
-        known = {} if given is None else {field.name: getattr(given, field.name) for field in fields(given)}
-        mine = {field.name for field in fields(cls)}
+        known = {} if given is None else {one.name: getattr(given, one.name) for one in fields(given)}
+        mine = {one.name for one in fields(cls)}
         return cls(**{name: value for name, value in known.items() if name in mine} | dict(changes))
 
     @property
@@ -135,6 +128,8 @@ class ProducerOptions(ClientOptions):
     """Tries on the same broker after the first, of `submit`."""
     retry_another_broker_when_not_store_ok: bool = False
     max_message_size: int = 4 * MEBIBYTE
+    delay_levels: int = DELAY_LEVELS
+    """How many delay levels the brokers have (`messageDelayLevel`): a higher `delay_level` is refused."""
     compress_over: int = 4096
     compress_level: int = 5
     compression: Compression = Compression.ZLIB
@@ -155,6 +150,10 @@ class ProducerOptions(ClientOptions):
         require(self, "async_retries", self.async_retries >= 0, "must not be negative")
         require(self, "default_topic_queues", self.default_topic_queues > 0, "must be positive")
         require(self, "max_message_size", self.max_message_size > 0, "must be positive")
+        require(self, "delay_levels", self.delay_levels > 0, "must be positive")
+        require(self, "compress_over", self.compress_over >= 0, "must not be negative")
+        least = -1 if self.compression is Compression.ZLIB else 0
+        require(self, "compress_level", least <= self.compress_level <= 22, f"must be between {least} and 22")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,6 +251,7 @@ class ProducerKeywords(ClientKeywords, total=False):
     async_retries: int
     retry_another_broker_when_not_store_ok: bool
     max_message_size: int
+    delay_levels: int
     compress_over: int
     compress_level: int
     compression: Compression

@@ -81,7 +81,11 @@ class Portal:
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while True:
+            try:
+                self._loop.run_forever()
+            except BaseException:  # a SystemExit in a callback must not end all clients of the process
+                log.exception("a callback tried to end the clients' thread, which goes on")
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end; an interrupted wait cancels it."""

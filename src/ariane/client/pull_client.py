@@ -48,7 +48,7 @@ class PullClient(Lifecycle):
         return await self._running().calls.earliest_store_time(queue)
 
     async def committed(self, queue: MessageQueue, *, group: str | None = None) -> int | None:
-        """A group's offset at the broker; None when it has none."""
+        """The offset that a group committed; None when it never did."""
         return await self._running().calls.committed(group or self._group, queue)
 
     async def commit(self, queue: MessageQueue, offset: int, *, group: str | None = None, wait: bool = True) -> None:

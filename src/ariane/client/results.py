@@ -66,5 +66,5 @@ class TransactionResult:
 
     send: SendResult
     state: TransactionState
-    error: Exception | None = None
+    error: BaseException | None = None
     """What the local transaction, or telling the broker, failed with."""

@@ -3,6 +3,7 @@
 from enum import IntEnum
 
 VERSION_4_9_7 = 407
+VERSION_5_0_0 = 412  # of its first snapshot
 """What a 4.9.7 peer puts into the `version` field of each command."""
 
 

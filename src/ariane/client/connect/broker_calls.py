@@ -4,9 +4,15 @@ from ariane.client.connect.routes import MASTER, Routes
 from ariane.client.connect.wire import SUCCESS, Wire
 from ariane.client.options import Expression, Sql
 from ariane.client.results import PullResult, PullStatus
-from ariane.errors import RouteMissing
+from ariane.errors import BrokerRefused, RouteMissing
 from ariane.message import MessageQueue
-from ariane.protocol.bodies import ConsumerIdList, LockBatchRequestBody, LockBatchResponseBody, QueueKey
+from ariane.protocol.bodies import (
+    ConsumerIdList,
+    ConsumerOffsetTable,
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+    QueueKey,
+)
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.headers import (
     GetConsumerListByGroupRequest,
@@ -92,7 +98,24 @@ class BrokerCalls:
         return OffsetResponse.parse(response.fields).offset
 
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
-        """A group's offset at the broker; None when it has none."""
+        """The offset that a group committed; None when it never did.
+
+        For a queue that still has its first message a broker says 0 to a group without an offset, so that it begins
+        there. Whether a 0 was ever committed, only the broker's whole table tells.
+        """
+        offset = await self.consumer_offset(group, queue)
+        if offset != 0:
+            return offset
+        address, _ = await self.reader(queue)
+        try:
+            response = await self.wire.ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        except BrokerRefused:
+            return offset
+        table = ConsumerOffsetTable.decode(response.body).offset_table
+        return table.get(f"{queue.topic}@{group}", {}).get(queue.queue_id)
+
+    async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """The offset at which a group goes on; None when it has none and the queue lacks its first message."""
         address, _ = await self.reader(queue)
         header = QueryConsumerOffsetRequest(group, queue.topic, queue.queue_id)
         codes = (SUCCESS, ResponseCode.QUERY_NOT_FOUND)

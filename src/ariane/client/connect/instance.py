@@ -3,9 +3,8 @@
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
@@ -15,17 +14,20 @@ from ariane.client.connect.ids import UniqueIds, local_address
 from ariane.client.connect.name_servers import DISCOVERY_INTERVAL, NameServers
 from ariane.client.connect.routes import MASTER, Routes
 from ariane.client.connect.server_requests import ConsumerMember, ServerRequests
+from ariane.client.connect.tasks import Tasks
 from ariane.client.connect.wire import Wire
 from ariane.client.options import ClientOptions
 from ariane.client.producer.request_reply import Replies
 from ariane.env import Env
-from ariane.errors import AccessDenied, ArianeError, ClientError, NotRunning
-from ariane.protocol.bodies import HeartbeatData, ProducerData
+from ariane.errors import AccessDenied, ArianeError, ClientError
+from ariane.protocol.bodies import ClusterInfo, HeartbeatData, ProducerData
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.headers import UnregisterClientRequest
 from ariane.remoting import Client, Connection, RpcHook
 
 log = logging.getLogger("ariane.client")
+
+REGISTER_PAUSE = 1.0  # seconds until a broker that has not heard of our producers is told again
 
 
 class Instance:
@@ -48,10 +50,12 @@ class Instance:
         self.producers: dict[str, object] = {}
         self.consumers: dict[str, ConsumerMember] = {}
         self.users = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks = Tasks(env.clock, self.client_id)
         self._beating = asyncio.Lock()
         self._heard: dict[str, frozenset[str]] = {}  # the producer groups that each broker has heard of
-        self._closed = False
+        self._versions: dict[str, int] = {}
+        self._registering: asyncio.Task[None] | None = None
+        self._forgotten = asyncio.Event()  # a broker may have forgotten our producers
 
     def _connect(self, hooks: tuple[RpcHook, ...]) -> Client:
         options = self.options
@@ -70,38 +74,10 @@ class Instance:
 
     def start(self) -> None:
         """Begin the regular work."""
-        self.every(self.options.heartbeat_interval, self.send_heartbeats)
-        self.every(self.options.route_interval, self.routes.refresh_all)
+        self.tasks.every(self.options.heartbeat_interval, self.send_heartbeats)
+        self.tasks.every(self.options.route_interval, self.routes.refresh_all)
         if self.routes.names.is_discovered:
-            self.every(DISCOVERY_INTERVAL, self.routes.names.discover)
-
-    def every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        """Do something again and again until the instance closes or the task is cancelled; errors do not end it."""
-
-        async def repeat() -> None:
-            while True:
-                await self.env.clock.sleep(seconds)
-                try:
-                    await work()
-                except (ArianeError, OSError):
-                    log.warning("%s: regular work failed, and will be tried again", self.client_id, exc_info=True)
-
-        return self.spawn(repeat())
-
-    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run something beside; the instance ends it when it closes."""
-        if self._closed:
-            work.close()
-            raise NotRunning("the client is closed")
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finished)
-        return task
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s: background work failed", self.client_id, exc_info=error)
+            self.tasks.every(DISCOVERY_INTERVAL, self.routes.names.discover)
 
     def heartbeat(self) -> HeartbeatData:
         """Who lives here."""
@@ -140,9 +116,56 @@ class Instance:
             ):
                 self._heard[address] = groups
 
+    async def broker_version(self, address: str) -> int:
+        """The version of a broker, as each of its answers has it."""
+        found = self._versions.get(address)
+        if found is None:
+            response = await self.wire.ask(address, RequestCode.HEART_BEAT, body=self.heartbeat().encode())
+            found = self._versions[address] = response.version
+        return found
+
+    async def register_everywhere(self) -> None:
+        """Tell every master of the cluster about the producers here, now and as brokers come back.
+
+        A broker asks only producers that it knows about a half message, and one that this process sent before it
+        restarted may be on any of them.
+        """
+        told = await self._register_once()
+        if self._registering is None:
+            self._registering = self.tasks.supervise("registering with brokers", lambda: self._keep_registered(told))
+
+    async def _keep_registered(self, told: bool) -> None:
+        while True:
+            pause = self.options.route_interval if told else REGISTER_PAUSE
+            await self.tasks.wait(self._forgotten, pause)
+            if self._forgotten.is_set():
+                await self.env.clock.sleep(REGISTER_PAUSE)  # a broker that restarts needs a moment
+                self._forgotten.clear()
+            told = await self._register_once()
+
+    async def _register_once(self) -> bool:
+        """Send heartbeats to the masters that have not heard of all producers here; False when one did not answer."""
+        try:
+            response = await self.routes.names.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
+            self.routes.keep_cluster(ClusterInfo.decode(response.body))
+        except ArianeError as error:
+            log.warning("%s: brokers are not told about the producers here: %s", self.client_id, error)
+            return False
+        async with self._beating:
+            groups = frozenset(self.producers)
+            masters = {addresses[MASTER] for addresses in self.routes.brokers.values() if MASTER in addresses}
+            targets = [address for address in masters if not groups <= self._heard.get(address, frozenset())]
+            body = self.heartbeat().encode()
+            outcomes = await asyncio.gather(*(self._beat(address, body) for address in targets))
+            heard = [address for address, error in zip(targets, outcomes, strict=True) if error is None]
+            self._heard.update(dict.fromkeys(heard, groups))
+        return len(heard) == len(targets)
+
     def _lost(self, connection: Connection) -> None:
         """A broker may have restarted, and not know us any more."""
-        self._heard.pop(connection.address, None)
+        self._versions.pop(connection.address, None)
+        if self._heard.pop(connection.address, None) is not None:
+            self._forgotten.set()
 
     def _heartbeat_targets(self) -> list[str]:
         return [
@@ -177,11 +200,7 @@ class Instance:
 
     async def close(self) -> None:
         """End all regular work and close the connections."""
-        self._closed = True
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.tasks.close()
         self.replies.close()
         await self.remoting.close()
 

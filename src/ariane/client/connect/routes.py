@@ -9,7 +9,7 @@ import msgspec
 from ariane.client.connect.name_servers import NameServers
 from ariane.errors import BrokerRefused, ClientError, ProtocolError, RouteMissing
 from ariane.message import RETRY_PREFIX, MessageQueue
-from ariane.protocol.bodies import READ, WRITE, QueueData, TopicRouteData
+from ariane.protocol.bodies import READ, WRITE, ClusterInfo, QueueData, TopicRouteData
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.headers import GetRouteInfoRequest
 
@@ -81,12 +81,17 @@ class Routes:
         self.names = names
         self._routes: dict[str, Route] = {}
         self._brokers: dict[str, dict[int, str]] = {}
+        self._cluster: dict[str, dict[int, str]] = {}
         self._asking: dict[str, asyncio.Task[Route]] = {}
 
     @property
     def brokers(self) -> dict[str, dict[int, str]]:
-        """Addresses by broker name and id, of all routes in use."""
-        return self._brokers
+        """Addresses by broker name and id, of all routes in use, and of the whole cluster where that was asked for."""
+        return self._cluster | self._brokers
+
+    def keep_cluster(self, info: ClusterInfo) -> None:
+        """Count all brokers of the cluster as in use, as name servers know them now."""
+        self._cluster = {name: broker.broker_addrs for name, broker in info.broker_addr_table.items()}
 
     def known(self, topic: str) -> Route | None:
         """The route as it was heard last."""
@@ -120,8 +125,13 @@ class Routes:
         if asking is None:
             asking = asyncio.get_running_loop().create_task(self._refresh(topic))
             self._asking[topic] = asking
-            asking.add_done_callback(lambda _: self._asking.pop(topic, None))
+            asking.add_done_callback(lambda task: self._asked(topic, task))
         return await asyncio.shield(asking)
+
+    def _asked(self, topic: str, task: asyncio.Task[Route]) -> None:
+        self._asking.pop(topic, None)
+        if not task.cancelled():
+            task.exception()  # all who waited for it may have been cancelled: then the error is not for anybody
 
     async def refresh_quietly(self, topic: str) -> bool:
         """Refresh and say whether that went; a name server that is away changes nothing."""

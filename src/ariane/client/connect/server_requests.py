@@ -6,8 +6,7 @@ import traceback
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from ariane.client.compression import decompress
-from ariane.client.consumer.decoding import decode_message
+from ariane.client.consumer.decoding import decode_body, decode_message
 from ariane.errors import ResponseError
 from ariane.message import PRODUCER_GROUP, REPLY_ARRIVE_TIME, UNIQUE_KEY, MessageQueue, ReceivedMessage
 from ariane.protocol.bodies import (
@@ -29,7 +28,7 @@ from ariane.protocol.headers import (
     ResetOffsetRequest,
 )
 from ariane.protocol.properties import decode_properties
-from ariane.protocol.units import COMPRESSED, decode_unit
+from ariane.protocol.units import decode_unit
 from ariane.remoting import Connection, Handler
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class ServerRequests:
         message = decode_message(decode_unit(request.body), "")
         producer = self._instance.producers.get(message.properties.get(PRODUCER_GROUP, ""))
         if isinstance(producer, TransactionMember):
-            self._instance.spawn(producer.answer_check(connection.address, message, header))
+            self._instance.tasks.spawn(producer.answer_check(connection.address, message, header))
         else:
             log.info("no producer here can answer for transaction %s", header.transaction_id)
 
@@ -103,7 +102,7 @@ class ServerRequests:
         consumer = self._instance.consumers.get(header.group)
         if consumer is not None and request.body:
             offsets = ResetOffsetBody.decode(request.body).offset_table
-            self._instance.spawn(consumer.reset_offsets(header.topic, offsets))
+            self._instance.tasks.spawn(consumer.reset_offsets(header.topic, offsets))
 
     def consumer_status(self, _: Connection, request: Command) -> Command:
         """The offsets of a consumer as it knows them."""
@@ -137,9 +136,10 @@ class ServerRequests:
     def _reply_message(self, header: ReplyMessageRequest, body: bytes, connection: Connection) -> ReceivedMessage:
         properties = decode_properties(header.properties or "")
         properties[REPLY_ARRIVE_TIME] = str(self._instance.env.clock.now_ms())
+        content, problem = decode_body(body, header.sys_flag)
         return ReceivedMessage(
             topic=header.topic,
-            body=decompress(body, header.sys_flag) if header.sys_flag & COMPRESSED else body,
+            body=content,
             properties=properties,
             queue=MessageQueue(header.topic, "", header.queue_id),
             queue_offset=-1,
@@ -153,6 +153,7 @@ class ServerRequests:
             reconsume_times=header.reconsume_times or 0,
             sys_flag=header.sys_flag,
             flag=header.flag,
+            decode_error=problem,
         )
 
     def _consumer(self, group: str) -> ConsumerMember:

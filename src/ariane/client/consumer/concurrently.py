@@ -59,7 +59,7 @@ class Concurrently:
         good, bad = self._judge(batch)
         self._meter.consumed(batch.queue.queue.topic, len(good), len(bad), batch.wall, batch.cpu)
         if bad and self._options.model is Model.CLUSTERING:
-            self._instance.spawn(self._fail(batch, good, bad))
+            self._instance.tasks.spawn(self._fail(batch, good, bad))
             return
         if bad:
             log.warning("%d messages of %s failed, and broadcasting has no retries", len(bad), batch.queue.queue)

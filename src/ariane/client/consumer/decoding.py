@@ -1,10 +1,15 @@
-"""Message units as messages."""
+"""Message units as messages.
+
+A message is delivered whatever its sender put into it: what cannot be decoded stays as it is stored, and `decode_error`
+says why. Only bytes that are not a unit at all are an error, for where the next one begins is not known then.
+"""
 
 from functools import lru_cache
 from struct import Struct
 
-from ariane.client.compression import decompress
+from ariane.errors import ProtocolError
 from ariane.message import UNIQUE_KEY, MessageQueue, ReceivedMessage
+from ariane.protocol.compression import decompress
 from ariane.protocol.ids import host_text, offset_id
 from ariane.protocol.properties import decode_properties
 from ariane.protocol.units import (
@@ -19,14 +24,14 @@ from ariane.protocol.units import (
 )
 
 _OFFSET = Struct(">q")
-_V6 = BORN_HOST_V6 | STORE_HOST_V6
+_CAREFUL = BORN_HOST_V6 | STORE_HOST_V6 | COMPRESSED
 
 _host_text = lru_cache(maxsize=4096)(host_text)
 
 
 @lru_cache(maxsize=4096)
 def _topic(name: bytes) -> str:
-    return name.decode()
+    return name.decode(errors="replace")
 
 
 @lru_cache(maxsize=16384)
@@ -34,14 +39,35 @@ def _queue(topic: str, broker_name: str, queue_id: int) -> MessageQueue:
     return MessageQueue(topic, broker_name, queue_id)
 
 
+def decode_body(body: bytes, sys_flag: int) -> tuple[bytes, str | None]:
+    """The body decompressed; as it is stored, and why, when that cannot be done."""
+    if not sys_flag & COMPRESSED:
+        return body, None
+    try:
+        return decompress(body, sys_flag), None
+    except ProtocolError as error:
+        return body, str(error)
+
+
+def _repaired(properties: bytes) -> tuple[str, str]:
+    """Properties that are not UTF-8, as Apache's client shows them, and why they are so."""
+    return properties.decode(errors="replace"), "the properties are not UTF-8"
+
+
 def decode_message(unit: Unit, broker_name: str) -> ReceivedMessage:
-    """A unit as its reader sees it: unpacked, with its properties split."""
-    properties = decode_properties(unit.properties.decode())
+    """A unit as its reader sees it: decompressed, with its properties split."""
+    body, problem = decode_body(unit.body, unit.sys_flag)
+    try:
+        text = unit.properties.decode()
+    except UnicodeDecodeError:
+        text, why = _repaired(unit.properties)
+        problem = f"{problem}; {why}" if problem else why
+    properties = decode_properties(text)
     where = offset_id(unit.store_host, unit.physical_offset)
     topic = _topic(unit.topic)
     return ReceivedMessage(
         topic=topic,
-        body=decompress(unit.body, unit.sys_flag) if unit.sys_flag & COMPRESSED else unit.body,
+        body=body,
         properties=properties,
         queue=_queue(topic, broker_name, unit.queue_id),
         queue_offset=unit.queue_offset,
@@ -57,6 +83,7 @@ def decode_message(unit: Unit, broker_name: str) -> ReceivedMessage:
         flag=unit.flag,
         prepared_offset=unit.prepared_offset,
         store_size=unit.size,
+        decode_error=problem,
     )
 
 
@@ -74,7 +101,7 @@ def decode_messages(body: bytes, broker_name: str) -> list[ReceivedMessage]:
 
 
 def _decode_quickly(body: bytes, at: int, broker_name: str) -> ReceivedMessage | None:
-    """A whole unit with two IPv4 hosts, read at one go; None for any other, which `decode_unit` knows or refuses."""
+    """A plain unit with two IPv4 hosts, read at one go; None for any other, which `decode_message` reads or refuses."""
     if at + MIN_UNIT > len(body):
         return None
     (
@@ -83,19 +110,21 @@ def _decode_quickly(body: bytes, at: int, broker_name: str) -> ReceivedMessage |
     ) = UNIT_V4.unpack_from(body, at)  # fmt: skip
     body_at = at + UNIT_V4.size
     topic_at = body_at + body_length + 1
-    if magic != MAGIC or sys_flag & _V6 or body_length < 0 or topic_at > at + size or at + size > len(body):
+    if magic != MAGIC or sys_flag & _CAREFUL or body_length < 0 or topic_at > at + size or at + size > len(body):
         return None
     topic_end = topic_at + body[topic_at - 1]
     properties_at = topic_end + 2
     if properties_at + int.from_bytes(body[topic_end:properties_at], "big") != at + size:
         return None
+    try:
+        properties = decode_properties(body[properties_at : at + size].decode())
+    except UnicodeDecodeError:
+        return None
     topic = _topic(body[topic_at:topic_end])
-    properties = decode_properties(body[properties_at : at + size].decode())
     where = (store_host + _OFFSET.pack(physical_offset)).hex().upper()
-    content = body[body_at : topic_at - 1]
     return ReceivedMessage(
         topic=topic,
-        body=decompress(content, sys_flag) if sys_flag & COMPRESSED else content,
+        body=body[body_at : topic_at - 1],
         properties=properties,
         queue=_queue(topic, broker_name, queue_id),
         queue_offset=queue_offset,

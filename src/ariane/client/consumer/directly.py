@@ -27,7 +27,8 @@ async def consume_directly(
         message.topic = message.properties.get(RETRY_TOPIC, message.topic)
     message.topic = unwrap(namespace, message.topic)
     finished: asyncio.Future[Batch] = asyncio.get_running_loop().create_future()
-    batch = Batch(ProcessQueue(message.queue, clock), [message], Delivery(message.queue), finished.set_result)
+    queue = ProcessQueue(message.queue, clock)
+    batch = Batch(queue, [message], Delivery(message.queue), finished.set_result, watched=False)
     runner.submit(batch)
     await finished
     return ConsumeMessageDirectlyResult(

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from ariane.client.connect.instance import Instance
 from ariane.client.consumer.concurrently import Concurrently
 from ariane.client.consumer.directly import consume_directly
+from ariane.client.consumer.listener import Listener
 from ariane.client.consumer.offsets import OffsetStore
 from ariane.client.consumer.orderly import LOCK_INTERVAL, Locks, Orderly
 from ariane.client.consumer.process_queue import ProcessQueue
 from ariane.client.consumer.pulling import Limits, Puller
 from ariane.client.consumer.rebalance import Rebalance
 from ariane.client.consumer.running import Runner
+from ariane.client.consumer.running_info import push_properties
 from ariane.client.consumer.start_offset import start_offset
 from ariane.client.consumer.stats import ConsumerStats, Meter, QueueLag, suggest_threads
+from ariane.client.observe.trace import Tracer
 from ariane.client.options import PushOptions
 from ariane.errors import ArianeError
 from ariane.message import MessageQueue, ReceivedMessage
@@ -46,6 +49,8 @@ class Engine:
         runner: Runner,
         service: Concurrently | Orderly,
         locks: Locks | None,
+        listener: Listener,
+        tracer: Tracer | None,
     ) -> None:
         self._group = group
         self._instance = instance
@@ -57,6 +62,8 @@ class Engine:
         self._runner = runner
         self._service = service
         self._locks = locks
+        self._listener = listener
+        self._tracer = tracer
         self._started_ms = self._clock.now_ms()
         self.table: dict[MessageQueue, ProcessQueue] = {}
         self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
@@ -80,12 +87,12 @@ class Engine:
         self.announced()
         await self.rebalance.join()
         self.rebalance.start()
-        self._regular.append(instance.every(options.persist_interval, self.persist))
+        self._regular.append(instance.tasks.every(options.persist_interval, self.persist))
         if isinstance(self._service, Concurrently):
             interval = min(options.consume_timeout, EXPIRY_CHECK)
-            self._regular.append(instance.every(interval, self._service.expire))
+            self._regular.append(instance.tasks.every(interval, self._service.expire))
         if self._locks is not None:
-            self._regular.append(instance.every(LOCK_INTERVAL, self._renew_locks))
+            self._regular.append(instance.tasks.every(LOCK_INTERVAL, self._renew_locks))
 
     async def stop(self) -> None:
         """Stop pulling, let listeners finish, store the offsets, and leave the group."""
@@ -155,12 +162,15 @@ class Engine:
         if self.puller.subscription(queue.topic) is None:
             return False  # given up while its offset was asked for
         self.table[queue] = cache
-        self._pulls[queue] = self._instance.spawn(self._pull(cache))
+        self._pulls[queue] = self._start_pulling(cache)
         return True
 
     async def _start_offset(self, queue: MessageQueue) -> int:
         now = self._clock.now_ms()
         return await start_offset(self._instance.calls, self._options, self.offset_store, queue, now)
+
+    def _start_pulling(self, cache: ProcessQueue) -> asyncio.Task[None]:
+        return self._instance.tasks.supervise(f"pulling of {cache.queue}", lambda: self._pull(cache))
 
     async def _pull(self, cache: ProcessQueue) -> None:
         while not cache.dropped:
@@ -175,7 +185,7 @@ class Engine:
         caches = [cache for cache in self.table.values() if not cache.dropped]
         await self._stop_pulling([cache.queue for cache in caches])
         for cache in caches:
-            self._pulls[cache.queue] = self._instance.spawn(self._pull(cache))
+            self._pulls[cache.queue] = self._start_pulling(cache)
 
     async def _give_up(self, cache: ProcessQueue) -> bool:
         """Drain the queue, store its offset, unlock it: in this order, so that the next owner repeats little."""
@@ -184,7 +194,7 @@ class Engine:
         drained = await cache.drained(DRAIN)
         if not drained and self._locks is not None:
             cache.unlock_tries += 1  # order comes first: the lock is kept until the listener is done
-            self._instance.spawn(self._rebalance_when_drained(cache))
+            self._instance.tasks.spawn(self._rebalance_when_drained(cache))
             return False
         self._meter.duplicates_risked += cache.repeats_if_dropped()
         await self._store_and_forget(cache)
@@ -210,7 +220,7 @@ class Engine:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _offset_gone(self, cache: ProcessQueue, offset: int) -> None:
-        self._instance.spawn(self._move(cache, offset))
+        self._instance.tasks.spawn(self._move(cache, offset))
 
     async def _move(self, cache: ProcessQueue, offset: int) -> None:
         """Go on at another offset: give the queue up as it is, and take it anew."""
@@ -263,14 +273,10 @@ class Engine:
         """All about this consumer."""
         store = self.offset_store
         table = {queue: cache.describe(store.known(queue) or -1) for queue, cache in self.table.items()}
-        properties = {
-            "PROP_CONSUME_ORDERLY": str(self._options.orderly).lower(),
-            "PROP_THREADPOOL_CORE_SIZE": str(self._runner.size),
-            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-            "PROP_NAMESERVER_ADDR": ";".join(self._options.addresses),
-            "PROP_CONSUME_TYPE": "CONSUME_PASSIVELY",
-            "PROP_CLIENT_VERSION": "V4_9_7",
-        }
+        parts = {"messageListener": self._listener, "offsetStore": store, "traceDispatcher": self._tracer}
+        properties = push_properties(
+            self._group, self._options, self._subscriptions, parts, self._runner.size, self._started_ms
+        )
         topics = self._meter.topics()
         statuses = {
             topic: ConsumeStatus(

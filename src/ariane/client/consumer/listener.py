@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from ariane.client.producer.checks import accepts
+from ariane.errors import ClientError
 from ariane.message import MessageQueue, ReceivedMessage
 
 
@@ -59,15 +61,14 @@ def is_coroutine(listener: Listener) -> bool:
 
 
 def with_delivery(listener: Listener) -> Call:
-    """The listener as one that takes both arguments."""
+    """The listener as one that takes both arguments; ClientError when it is no listener."""
     call: Callable[..., Any] = listener
-    try:
-        positional = [
-            parameter
-            for parameter in inspect.signature(listener).parameters.values()
-            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD, parameter.VAR_POSITIONAL)
-        ]
-    except ValueError:  # a built-in without a signature: it takes what it is given
+    if not callable(listener):
+        raise ClientError(f"{listener!r} is no listener: give a function of a list of messages")
+    if inspect.isgeneratorfunction(listener) or inspect.isasyncgenfunction(listener):
+        raise ClientError(f"{listener!r} is no listener: it yields, and must return a ConsumeStatus")
+    if accepts(call, 2):
         return call
-    takes_both = len(positional) > 1 or any(parameter.kind is parameter.VAR_POSITIONAL for parameter in positional)
-    return call if takes_both else lambda messages, _: call(messages)
+    if accepts(call, 1):
+        return lambda messages, _: call(messages)
+    raise ClientError(f"{listener!r} is no listener: it must take a list of messages, and may take a Delivery too")

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ariane.client.connect.instance import Instance
 from ariane.client.consumer.offsets import OffsetStore
 from ariane.client.consumer.process_queue import ProcessQueue
-from ariane.client.consumer.pulling import Limits, Puller
+from ariane.client.consumer.pulling import PULL_MARGIN, Limits, Puller
 from ariane.client.consumer.rebalance import Rebalance
+from ariane.client.consumer.running_info import lite_properties
 from ariane.client.consumer.start_offset import start_offset
 from ariane.client.consumer.stats import ConsumerStats, Meter, QueueLag
 from ariane.client.observe.hooks import ConsumeContext, ConsumeHook, call_hooks
@@ -42,6 +43,7 @@ class LiteEngine:
         self._clock = instance.env.clock
         self._options = options
         self._subscriptions = subscriptions
+        self._started_ms = self._clock.now_ms()
         self._assigned: dict[str, SubscriptionData] = {}
         self.offset_store = offsets
         self._meter = Meter(self._clock)
@@ -72,7 +74,7 @@ class LiteEngine:
         await self.rebalance.join()
         self.rebalance.start()
         if self._options.auto_commit:
-            self._regular.append(instance.every(self._options.persist_interval, self.persist))
+            self._regular.append(instance.tasks.every(self._options.persist_interval, self.persist))
 
     async def stop(self) -> None:
         """Stop pulling, store the offsets, and leave the group."""
@@ -105,7 +107,10 @@ class LiteEngine:
         if changed:
             self._subscriptions[topic].sub_version = self._clock.now_ms()
             if self.queue_listener is not None:
-                self.queue_listener(topic, before, mine)
+                try:
+                    self.queue_listener(topic, before, mine)
+                except Exception:
+                    log.exception("%s: the queue listener failed", self._group)
         return changed
 
     async def hold(self, queues: set[MessageQueue], expressions: Mapping[str, Expression]) -> None:
@@ -135,7 +140,7 @@ class LiteEngine:
             log.warning("%s: %s cannot be taken now: %s", self._group, queue, error)
             return False
         self.table[queue] = cache
-        self._pulls[queue] = self._instance.spawn(self._pull(cache))
+        self._pulls[queue] = self._start_pulling(cache)
         return True
 
     async def _give_up(self, queue: MessageQueue) -> None:
@@ -152,6 +157,9 @@ class LiteEngine:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start_pulling(self, cache: ProcessQueue) -> asyncio.Task[None]:
+        return self._instance.tasks.supervise(f"pulling of {cache.queue}", lambda: self._pull(cache))
 
     async def _pull(self, cache: ProcessQueue) -> None:
         while not cache.dropped:
@@ -209,7 +217,7 @@ class LiteEngine:
         caches = [self.table[queue] for queue in self._paused & self.table.keys()]
         await self._stop_pulling([cache.queue for cache in caches])
         for cache in caches:
-            self._pulls[cache.queue] = self._instance.spawn(self._pull(cache))
+            self._pulls[cache.queue] = self._start_pulling(cache)
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Pull these again."""
@@ -232,7 +240,7 @@ class LiteEngine:
         fresh.next_offset = offset
         self.offset_store.update(queue, offset, only_forward=False)
         self.table[queue] = fresh
-        self._pulls[queue] = self._instance.spawn(self._pull(fresh))
+        self._pulls[queue] = self._start_pulling(fresh)
 
     def _offset_gone(self, cache: ProcessQueue, offset: int) -> None:
         cache.next_offset = offset
@@ -245,11 +253,7 @@ class LiteEngine:
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The offset in the store, not the one in memory, which may be ahead of it."""
-        known = self.offset_store.known(queue)
-        stored = await self.offset_store.read(queue)
-        if known is not None:
-            self.offset_store.update(queue, known, only_forward=False)
-        return stored
+        return await self.offset_store.committed(queue)
 
     # What brokers ask.
 
@@ -281,11 +285,8 @@ class LiteEngine:
     def running_info(self) -> ConsumerRunningInfo:
         """All about this consumer."""
         table = {queue: cache.describe(self.offset_store.known(queue) or -1) for queue, cache in self.table.items()}
-        properties = {
-            "PROP_NAMESERVER_ADDR": ";".join(self._options.addresses),
-            "PROP_CONSUME_TYPE": "CONSUME_ACTIVELY",
-            "PROP_CLIENT_VERSION": "V4_9_7",
-        }
+        parts = {"messageQueueListener": self.queue_listener, "offsetStore": self.offset_store}
+        properties = lite_properties(self._group, self._options, parts, PULL_MARGIN, self._started_ms)
         return ConsumerRunningInfo(table, properties, list(self._subscriptions.values()))
 
     def stats(self) -> ConsumerStats:

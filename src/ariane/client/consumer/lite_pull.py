@@ -100,7 +100,8 @@ class LitePullConsumer(Lifecycle):
         return await self._engine.poll(timeout)
 
     async def __aiter__(self) -> AsyncGenerator[ReceivedMessage, None]:
-        while self._engine_or_none is not None and not self._engine.closed:
+        self._running()
+        while not self._engine.closed:
             for message in await self._engine.poll(self._options.poll_suspend):
                 yield message
 
@@ -150,7 +151,7 @@ class LitePullConsumer(Lifecycle):
         await self._engine.commit(offsets, wait=wait)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's offset; None when it has none."""
+        """The offset that the group committed last; None when it never did."""
         self._running()
         return await self._engine.committed(queue)
 

@@ -27,7 +27,11 @@ class OffsetStore(Protocol):
         ...
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """The stored offset; None when there is none, an ArianeError when nobody can say."""
+        """The stored offset to go on from; None when there is none, an ArianeError when that cannot be known now."""
+        ...
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The offset that was stored last; None when none ever was."""
         ...
 
     async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None: ...
@@ -68,10 +72,14 @@ class RemoteOffsets(_Memory):
 
     async def read(self, queue: MessageQueue) -> int | None:
         """Ask the broker."""
-        offset = await self._calls.committed(self._group, queue)
+        offset = await self._calls.consumer_offset(self._group, queue)
         if offset is not None:
             self.update(queue, offset, only_forward=False)
         return offset
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """Ask the broker; what is in memory stays."""
+        return await self._calls.committed(self._group, queue)
 
     async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
         """Tell the brokers; what cannot be told now is told next time."""
@@ -114,8 +122,12 @@ class LocalOffsets(_Memory):
             return None
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """What the file says."""
+        """What the file said when the consumer started, or what was consumed since."""
         return self._offsets.get(queue)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """What the file says."""
+        return (self._load(self.path) or {}).get(queue)
 
     async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
         """Write the file; the one before stays as a backup."""

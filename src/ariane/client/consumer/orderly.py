@@ -89,7 +89,9 @@ class Orderly:
         """Messages came; the queue's task takes them from the cache."""
         task = self._tasks.get(queue.queue)
         if task is None or task.done():
-            self._tasks[queue.queue] = self._instance.spawn(self._consume(queue))
+            self._tasks[queue.queue] = self._instance.tasks.supervise(
+                f"consuming of {queue.queue}", lambda: self._consume(queue)
+            )
 
     async def _consume(self, queue: ProcessQueue) -> None:
         while not queue.dropped:
@@ -127,6 +129,8 @@ class Orderly:
         queue, status = batch.queue, batch.status
         if batch.error is not None:
             log.warning("a listener failed with messages of %s; the queue waits", queue.queue, exc_info=batch.error)
+        elif status is None:
+            log.warning("a listener returned None for messages of %s, which means: again, later", queue.queue)
         good = status in (ConsumeStatus.CONSUME_SUCCESS, ConsumeStatus.COMMIT)
         count = len(batch.messages)
         self._meter.consumed(queue.queue.topic, count if good else 0, 0 if good else count, batch.wall, batch.cpu)

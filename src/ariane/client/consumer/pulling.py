@@ -13,7 +13,7 @@ from ariane.client.consumer.process_queue import ProcessQueue
 from ariane.client.consumer.stats import Meter
 from ariane.client.options import ConsumerOptions, Sql
 from ariane.client.results import PullResult, PullStatus
-from ariane.errors import ArianeError, BrokerRefused, RemotingError
+from ariane.errors import ArianeError, BrokerRefused, ProtocolError, RemotingError
 from ariane.message import MAX_OFFSET, MIN_OFFSET, RETRY_PREFIX, RETRY_TOPIC, ReceivedMessage
 from ariane.protocol.bodies import SubscriptionData
 from ariane.protocol.codes import ResponseCode
@@ -94,9 +94,13 @@ class Puller:
         except ArianeError as error:
             await self._pause_after(queue, error)
             return
-        queue.failures = 0
         if not queue.dropped:
-            self._take(queue, subscription, result)
+            try:
+                self._take(queue, subscription, result)
+            except ProtocolError as error:  # no message units: the broker must send them again
+                await self._pause_after(queue, error)
+                return
+        queue.failures = 0
         if self.interval > 0:
             await self._clock.sleep(self.interval)
 
@@ -148,12 +152,12 @@ class Puller:
             )
             self.gone(queue, result.next_offset)
             return
-        queue.next_offset = result.next_offset
         messages: list[ReceivedMessage] = []
         if result.status is PullStatus.FOUND:
             messages = _wanted(decode_messages(result.body, queue.queue.broker_name), subscription)
             self._dress(messages, result)
             messages = queue.put(messages)
+        queue.next_offset = result.next_offset
         if messages:
             self._meter.received(queue.queue.topic, len(messages))
             self.deliver(queue, messages)
@@ -164,6 +168,14 @@ class Puller:
         first, last = str(result.min_offset), str(result.max_offset)
         retry, namespace = RETRY_PREFIX + self._group, self._options.namespace
         for message in messages:
+            if message.decode_error is not None:
+                log.warning(
+                    "%s: message %s of %s is delivered as it is stored, with decode_error set: %s",
+                    self._group,
+                    message.message_id,
+                    message.queue,
+                    message.decode_error,
+                )
             message.properties[MIN_OFFSET] = first
             message.properties[MAX_OFFSET] = last
             if message.topic == retry:

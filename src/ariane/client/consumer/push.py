@@ -9,7 +9,7 @@ from ariane.client.connect.namespaces import wrap
 from ariane.client.consumer.concurrently import Concurrently
 from ariane.client.consumer.engine import Engine
 from ariane.client.consumer.handoff import Handoff
-from ariane.client.consumer.listener import ConsumeStatus, Listener
+from ariane.client.consumer.listener import ConsumeStatus, Listener, with_delivery
 from ariane.client.consumer.offsets import LocalOffsets, OffsetStore, RemoteOffsets, default_folder
 from ariane.client.consumer.orderly import Locks, Orderly
 from ariane.client.consumer.running import make_runner
@@ -59,6 +59,8 @@ class PushConsumer(Lifecycle):
         now = self._env.clock.now_ms()
         whole = {wrap(self._options.namespace, topic): wanted for topic, wanted in topics.items()}
         self._subscriptions = {topic: subscription(topic, wanted, now) for topic, wanted in whole.items()}
+        if listener is not None:
+            with_delivery(listener)  # a listener that cannot be called is an error here, not with the first message
         self._handoff = Handoff() if listener is None else None
         self._listener = listener
         self._hooks = tuple(consume_hooks)
@@ -125,6 +127,7 @@ class PushConsumer(Lifecycle):
     def __aiter__(self) -> AsyncGenerator[ReceivedMessage, None]:
         if self._handoff is None:
             raise ClientError("this consumer has a listener: only one without can be iterated over")
+        self._running()
         return self._handoff.messages()
 
     @property
@@ -167,7 +170,19 @@ class PushConsumer(Lifecycle):
             service = Orderly(instance, options, runner, offsets, back, meter, locks or Locks(group, instance))
         else:
             service = Concurrently(instance, options, runner, offsets, back, meter)
-        return Engine(group, instance, options, self._subscriptions, offsets, meter, runner, service, locks)
+        return Engine(
+            group,
+            instance,
+            options,
+            self._subscriptions,
+            offsets,
+            meter,
+            runner,
+            service,
+            locks,
+            listener,
+            self._tracer,
+        )
 
     def _max_times(self) -> int:
         if self._options.max_reconsume_times >= 0:

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Collection
 
 from ariane.client.connect.instance import Instance
 from ariane.client.options import ConsumerOptions, Model
-from ariane.errors import AccessDenied, ArianeError, BrokerRefused
+from ariane.errors import AccessDenied, ArianeError, BrokerRefused, NameServersUnreachable, RouteMissing
 from ariane.message import RETRY_PREFIX, MessageQueue
 
 log = logging.getLogger("ariane.client")
 
+MISSING_PAUSE = 1.0  # seconds until a topic without a route is looked for again
 SETTLE = 0.2  # seconds between joining a group with members and taking its queues
 
 Divide = Callable[[str, set[MessageQueue]], Awaitable[bool]]
@@ -38,10 +39,12 @@ class Rebalance:
         self._due = asyncio.Event()
         self._turn = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
+        self._missing = False  # whether the route of a topic was missing in the last round
+        self._complaints: dict[str, tuple[type[ArianeError], float]] = {}  # what was logged, and until when
 
     def start(self) -> None:
-        """Rebalance each 20 s and whenever `soon` is called."""
-        self._task = self._instance.spawn(self._run())
+        """Rebalance each 20 s, whenever `soon` is called, and each second while the route of a topic is missing."""
+        self._task = self._instance.tasks.supervise(f"rebalancing of {self._group}", self._run)
 
     async def stop(self) -> None:
         """No more changes; waits for one that is under way."""
@@ -55,18 +58,10 @@ class Rebalance:
 
     async def _run(self) -> None:
         while True:
-            await self._wait()
+            interval = self._options.rebalance_interval
+            await self._instance.tasks.wait(self._due, min(MISSING_PAUSE, interval) if self._missing else interval)
+            self._due.clear()
             await self.now()
-
-    async def _wait(self) -> None:
-        due = asyncio.ensure_future(self._due.wait())
-        late = asyncio.ensure_future(self._instance.env.clock.sleep(self._options.rebalance_interval))
-        try:
-            await asyncio.wait({due, late}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            due.cancel()
-            late.cancel()
-        self._due.clear()
 
     async def join(self) -> None:
         """The first round. Members that were there before get a moment to store their offsets and let go of queues."""
@@ -86,15 +81,28 @@ class Rebalance:
         """One round over all topics; a topic that fails waits for the next round."""
         async with self._turn:
             changed = False
+            self._missing = False
             for topic in list(self._topics()):
                 try:
                     changed |= await self._balance(topic)
+                    self._complaints.pop(topic, None)
                 except ArianeError as error:
-                    if not topic.startswith(RETRY_PREFIX):
-                        log.warning("%s: topic %s was not rebalanced: %s", self._group, topic, error)
+                    self._missing |= isinstance(error, RouteMissing | NameServersUnreachable)
+                    self._complain(topic, error)
+                except Exception:
+                    log.exception("%s: topic %s was not rebalanced", self._group, topic)
             if changed:
                 await self._instance.send_heartbeats()
                 self._announced()
+
+    def _complain(self, topic: str, error: ArianeError) -> None:
+        """Log why a topic was not rebalanced; the same reason once each rebalance interval, not each second."""
+        now = self._instance.env.clock.monotonic()
+        reason, again_at = self._complaints.get(topic, (None, 0.0))
+        if reason is not type(error) or now >= again_at:
+            self._complaints[topic] = type(error), now + self._options.rebalance_interval
+            level = logging.DEBUG if topic.startswith(RETRY_PREFIX) else logging.WARNING
+            log.log(level, "%s: topic %s was not rebalanced: %s", self._group, topic, error)
 
     async def _balance(self, topic: str) -> bool:
         route = await self._instance.routes.find(topic)

@@ -1,6 +1,8 @@
 """Running listeners: functions in threads, coroutines in the loop; answers come back to the loop in bunches."""
 
 import asyncio
+import inspect
+import logging
 import threading
 import time
 from collections import deque
@@ -9,6 +11,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Protocol
 
+from ariane.client.connect.tasks import is_cancelled
 from ariane.client.consumer.listener import (
     Call,
     ConsumeStatus,
@@ -21,7 +24,10 @@ from ariane.client.consumer.listener import (
 from ariane.client.consumer.process_queue import ProcessQueue
 from ariane.client.observe.hooks import ConsumeContext
 from ariane.env import Clock
+from ariane.errors import ClientError
 from ariane.message import ReceivedMessage
+
+log = logging.getLogger("ariane.client")
 
 
 @dataclass(slots=True, eq=False)
@@ -34,10 +40,23 @@ class Batch:
     done: Callable[["Batch"], None]
     started: float | None = None
     status: ConsumeStatus | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
     wall: float = 0.0
     cpu: float | None = None
     context: ConsumeContext | None = None
+    watched: bool = True
+    """Whether hooks see the call."""
+
+    def answer(self, status: object) -> None:
+        """Take what the listener returned; anything but a status or None is a mistake, not a success."""
+        if status is None or isinstance(status, ConsumeStatus):
+            self.status = status
+            return
+        if inspect.iscoroutine(status):
+            status.close()
+        self.error = ClientError(
+            f"the listener returned {status!r}: it must return a ConsumeStatus, e.g. ConsumeStatus.CONSUME_SUCCESS"
+        )
 
 
 class Watch(Protocol):
@@ -74,7 +93,10 @@ class _Open:
         self._none.clear()
 
     def finish(self, batch: Batch) -> None:
-        batch.done(batch)
+        try:
+            batch.done(batch)
+        except Exception:
+            log.exception("the answer of a listener for messages of %s was lost", batch.queue.queue)
         self.count -= 1
         if not self.count:
             self._none.set()
@@ -104,7 +126,7 @@ class CoroutineRunner:
         self._open.add()
         self._waiting.put_nowait(batch)
         if len(self._workers) < min(self.size, self._open.count):
-            self._workers.append(asyncio.get_running_loop().create_task(self._work()))
+            self._workers.append(asyncio.get_running_loop().create_task(self._work()))  # never fails: see `_run`
 
     async def _work(self) -> None:
         while True:
@@ -115,17 +137,20 @@ class CoroutineRunner:
 
     async def _run(self, batch: Batch) -> None:
         batch.started = started = self._clock.monotonic()
-        if self._watch is not None:
-            self._watch.before(batch)
+        watch = self._watch if batch.watched else None
+        if watch is not None:
+            watch.before(batch)
         try:
-            batch.status = await self._call(batch.messages, batch.delivery)
+            batch.answer(await self._call(batch.messages, batch.delivery))
         except Unfinished:
             batch.started = None
-        except Exception as error:
+        except BaseException as error:  # a SystemExit would end the loop, and with it all clients
+            if is_cancelled():
+                raise
             batch.error = error
         batch.wall = self._clock.monotonic() - started
-        if self._watch is not None:
-            self._watch.after(batch)
+        if watch is not None:
+            watch.after(batch)
 
     async def close(self, timeout: float) -> None:
         """Let calls under way finish; those that do not are cancelled."""
@@ -154,14 +179,20 @@ class ThreadRunner:
     def submit(self, batch: Batch) -> None:
         """Call the listener when a thread is free."""
         self._open.add()
+        self._waiting.put(batch)
         if len(self._threads) < min(self.size, self._open.count):
             self._start_thread()
-        self._waiting.put(batch)
 
     def _start_thread(self) -> None:
         thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads) + 1}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if not self._threads:
+                raise
+            log.warning("%d threads must do for this listener: %s", len(self._threads), error)
+            return
         self._threads.append(thread)
-        thread.start()
 
     def _work(self) -> None:
         while (batch := self._waiting.get()) is not None:
@@ -179,18 +210,19 @@ class ThreadRunner:
             self._finished.clear()
 
     def _run(self, batch: Batch) -> None:
-        if self._watch is not None:
-            self._watch.before(batch)
+        watch = self._watch if batch.watched else None
+        if watch is not None:
+            watch.before(batch)
         batch.started = started = self._clock.monotonic()
         cpu = time.thread_time()
         try:
-            batch.status = self._call(batch.messages, batch.delivery)
-        except Exception as error:
+            batch.answer(self._call(batch.messages, batch.delivery))
+        except BaseException as error:  # a SystemExit too: the thread serves other messages
             batch.error = error
         batch.cpu = time.thread_time() - cpu
         batch.wall = self._clock.monotonic() - started
-        if self._watch is not None:
-            self._watch.after(batch)
+        if watch is not None:
+            watch.after(batch)
 
     def _collect(self) -> None:
         self._collecting = False  # before looking: whoever finishes after the look will call again

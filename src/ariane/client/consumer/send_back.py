@@ -69,10 +69,13 @@ class SendBack:
         properties[RECONSUME_TIME] = str(reconsume_times)
         properties[MAX_RECONSUME_TIMES] = str(self._most)
         properties[DELAY] = str(3 + message.reconsume_times)
-        again = Message(retry_topic(self._group), message.body, properties=properties, flag=message.flag)
+        again = Message.with_properties(retry_topic(self._group), message.body, properties, message.flag)
         try:
             await self._sender.send_anywhere(self._packer.pack(again), self._timeout)
         except ArianeError as error:
             log.warning("%s: message %s could not be sent anew: %s", self._group, message.message_id, error)
+            return False
+        except Exception:  # whatever it is, the message must not be lost with the task that sends it
+            log.exception("%s: message %s could not be sent anew", self._group, message.message_id)
             return False
         return True

@@ -60,7 +60,7 @@ class Tracer:
     async def start(cls, instance: Instance, options: ClientOptions, topic: str) -> "Tracer":
         """A tracer that sends what it has each half second."""
         tracer = cls(instance, options, topic)
-        tracer._flusher = instance.every(FLUSH_INTERVAL, tracer.flush)
+        tracer._flusher = instance.tasks.every(FLUSH_INTERVAL, tracer.flush)
         return tracer
 
     async def close(self) -> None:

@@ -1,11 +1,14 @@
 """What is refused before anything is sent."""
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 
+from ariane.client.options import ProducerOptions
 from ariane.errors import ClientError, InvalidMessage
 from ariane.message import (
     CHECK_MAX_TIME_TOPIC,
     DELAY,
+    DELIVER_TIME,
     HALF_OP_TOPIC,
     HALF_TOPIC,
     MAX_NAME,
@@ -15,6 +18,7 @@ from ariane.message import (
     SELF_TEST_TOPIC,
     WAIT,
     Message,
+    MessageQueue,
     is_valid_name,
 )
 
@@ -43,8 +47,8 @@ def check_topic(topic: str) -> None:
         _checked.add(topic)
 
 
-def check_message(message: Message, largest: int) -> None:
-    """Topic, body and size."""
+def check_message(message: Message, options: ProducerOptions) -> None:
+    """Topic, body, size and delay."""
     check_topic(message.topic)
     if not isinstance(message.body, bytes):
         kind = type(message.body).__name__
@@ -52,24 +56,53 @@ def check_message(message: Message, largest: int) -> None:
     size = len(message.body)
     if not size:
         raise InvalidMessage(f"the message to {message.topic} has an empty body, which no broker takes: give it a byte")
-    if size > largest:
+    if size > options.max_message_size:
         raise InvalidMessage(
-            f"the body has {size} bytes, max_message_size is {largest}: send less, or raise it here and at the broker"
+            f"the body has {size} bytes, max_message_size is {options.max_message_size}: "
+            "send less, or raise it here and at the broker"
         )
+    level = message.properties.get(DELAY)
+    if level is not None and not (level.isdecimal() and 1 <= int(level) <= options.delay_levels):
+        raise InvalidMessage(
+            f"delay_level {level} is not between 1 and {options.delay_levels}: brokers would deliver at another time; "
+            "set delay_levels=... if theirs have more levels"
+        )
+    time = message.properties.get(DELIVER_TIME)
+    if time is not None and not time.isdecimal():
+        raise InvalidMessage(f"deliver_at {time} is no time: give milliseconds since 1970")
 
 
-def check_batch(messages: Sequence[Message], largest: int) -> None:
+def check_target(queue: MessageQueue | None, selector: object, hash_key: object) -> None:
+    """A message goes to one queue, chosen in one way."""
+    if (queue is not None) + (selector is not None) + (hash_key is not None) > 1:
+        raise InvalidMessage("queue, selector and hash_key each choose the queue: give only one of them")
+
+
+def accepts(function: Callable[..., object], count: int) -> bool:
+    """Whether a function can be called with so many positional arguments."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # a built-in that does not say
+        return True
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def check_batch(messages: Sequence[Message], options: ProducerOptions) -> None:
     """Messages can go together when they have one topic and none of them is delayed or a retry."""
     if not messages:
         raise InvalidMessage("the batch is empty")
     first = messages[0]
     for message in messages:
-        check_message(message, largest)
+        check_message(message, options)
         if message.topic != first.topic:
             raise InvalidMessage(f"a batch has one topic: {first.topic} and {message.topic} do not go together")
         if message.properties.get(WAIT) != first.properties.get(WAIT):
             raise InvalidMessage("the messages of a batch must all wait for the store, or none of them")
-        if DELAY in message.properties:
+        if DELAY in message.properties or DELIVER_TIME in message.properties:
             raise InvalidMessage("a delayed message cannot go in a batch")
     if first.topic.startswith(RETRY_PREFIX):
         raise InvalidMessage("messages of a retry topic cannot go in a batch")

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ariane.client.compression import FLAGS, compressor
 from ariane.client.connect.ids import UniqueIds
 from ariane.client.connect.namespaces import wrap
 from ariane.client.options import ProducerOptions
@@ -22,6 +21,7 @@ from ariane.message import (
 )
 from ariane.protocol.batch import BatchItem, encode_batch
 from ariane.protocol.codes import RequestCode
+from ariane.protocol.compression import FLAGS, compressor
 from ariane.protocol.properties import NAME_VALUE, PROPERTY, encode_properties
 from ariane.protocol.units import TRANSACTION_PREPARED as PREPARED_FLAG
 
@@ -100,9 +100,8 @@ class Packer:
         if properties.get(MESSAGE_TYPE) == REPLY:
             return message
         properties[INSTANCE_ID] = namespace
-        whole = Message(wrap(namespace, message.topic), message.body, flag=message.flag)
-        whole.properties.update(message.properties)
-        return whole
+        topic = wrap(namespace, message.topic)
+        return Message.with_properties(topic, message.body, dict(message.properties), message.flag)
 
     def pack_batches(self, messages: Sequence[Message]) -> Iterator[Outgoing]:
         """As few requests as the size limit allows, in order."""

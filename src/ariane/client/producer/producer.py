@@ -1,6 +1,7 @@
 """The producer: every way to send."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Unpack
 
@@ -11,16 +12,18 @@ from ariane.client.observe.hooks import ForbidHook, SendHook, SendMode
 from ariane.client.observe.telemetry import with_telemetry
 from ariane.client.observe.trace import Tracer
 from ariane.client.options import ProducerKeywords, ProducerOptions
-from ariane.client.producer.checks import check_batch, check_group, check_message
+from ariane.client.producer.checks import check_batch, check_group, check_message, check_target
 from ariane.client.producer.outgoing import Outgoing, Packer
 from ariane.client.producer.queue_choice import Selector, by_hash
 from ariane.client.producer.request_reply import as_request, reply_to
 from ariane.client.producer.sending import Sender
 from ariane.client.results import SendResult
 from ariane.env import Env
-from ariane.errors import ArianeError, ReplyTimeout, RequestTimeout, SendError
-from ariane.message import Message, MessageQueue, ReceivedMessage
+from ariane.errors import ArianeError, InvalidMessage, ReplyTimeout, RequestTimeout, SendError
+from ariane.message import DELIVER_TIME, Message, MessageQueue, ReceivedMessage
 from ariane.remoting import RpcHook
+
+log = logging.getLogger("ariane.client")
 
 Callback = Callable[[SendResult | None, Exception | None], None]
 """Called with the result, or with the error."""
@@ -71,9 +74,13 @@ class Producer(Lifecycle):
         fails. A message that must go to a certain queue is tried once: elsewhere it would be out of order.
         """
         self._running()
-        check_message(message, self._options.max_message_size)
+        check_message(message, self._options)
+        check_target(queue, selector, hash_key)
         sender, out = self._sender, self._packer.pack(message)
         limit = self._options.send_timeout if timeout is None else timeout
+        if DELIVER_TIME in out.properties:
+            await sender.home
+            await sender.check_timers(out)
         if queue is None and selector is None and hash_key is None:
             return await sender.send_quickly(out, limit)
         await sender.home
@@ -97,7 +104,8 @@ class Producer(Lifecycle):
         When a request is not carried there and back it is tried again on the same broker.
         """
         self._running()
-        check_message(message, self._options.max_message_size)
+        check_message(message, self._options)
+        check_target(queue, selector, hash_key)
         future = asyncio.ensure_future(self._submitted(message, queue, selector, hash_key, timeout))
         self._sending.add(future)
         future.add_done_callback(self._sending.discard)
@@ -116,6 +124,8 @@ class Producer(Lifecycle):
         started = self._env.clock.monotonic()
         limit = self._options.send_timeout if timeout is None else timeout
         out = self._packer.pack(message)
+        if DELIVER_TIME in out.properties:
+            await self._sender.check_timers(out)
         chosen = await self._choose(message, queue, selector, hash_key)
         left = self._time_left(limit - (self._env.clock.monotonic() - started), limit)
         if queue is None and selector is None and hash_key is None:
@@ -132,9 +142,12 @@ class Producer(Lifecycle):
     ) -> None:
         """Send without an answer: quick, and nobody knows whether it was stored."""
         self._running()
-        check_message(message, self._options.max_message_size)
-        chosen = await self._choose(message, queue, selector, hash_key)
-        await self._sender.send_oneway(self._packer.pack(message), chosen)
+        check_message(message, self._options)
+        check_target(queue, selector, hash_key)
+        out = self._packer.pack(message)
+        if DELIVER_TIME in out.properties:
+            await self._sender.check_timers(out)
+        await self._sender.send_oneway(out, await self._choose(message, queue, selector, hash_key))
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
@@ -144,7 +157,7 @@ class Producer(Lifecycle):
         When a part fails, the error's `sent` has the results of the parts before it.
         """
         self._running()
-        check_batch(messages, self._options.max_message_size)
+        check_batch(messages, self._options)
         limit = self._options.send_timeout if timeout is None else timeout
         results: list[SendResult] = []
         for out in self._packer.pack_batches(messages):
@@ -178,7 +191,8 @@ class Producer(Lifecycle):
         started = self._env.clock.monotonic()
         correlation_id = f"{self._env.random.getrandbits(128):032x}"
         request = as_request(message, correlation_id, instance.client_id, limit)
-        check_message(request, self._options.max_message_size)
+        check_message(request, self._options)
+        check_target(queue, selector, hash_key)
         chosen = await self._choose(request, queue, selector, hash_key)
         await instance.greet(await instance.calls.master(chosen), self._group)
         reply = instance.replies.expect(correlation_id)
@@ -186,6 +200,8 @@ class Producer(Lifecycle):
             await self._sender.send_to(self._packer.pack(request), chosen, limit, SendMode.ASYNC)
             async with asyncio.timeout(max(0.0, limit - (self._env.clock.monotonic() - started))):
                 return await reply
+        except ReplyTimeout:
+            raise
         except TimeoutError:
             raise ReplyTimeout(
                 f"the request to {message.topic} was stored, but nobody replied in {limit:g} s"
@@ -212,7 +228,10 @@ class Producer(Lifecycle):
             selector = by_hash(hash_key)
         if selector is None:
             return self._sender.chooser.choose(route, None)
-        return selector(route.write_queues, message)
+        chosen = selector(route.write_queues, message)
+        if not isinstance(chosen, MessageQueue):
+            raise InvalidMessage(f"the selector returned {chosen!r}: it must return one of the queues it is given")
+        return chosen
 
     def _time_left(self, left: float, limit: float) -> float:
         if left <= 0:
@@ -241,12 +260,23 @@ class Producer(Lifecycle):
 
     async def _shut(self, instance: Instance) -> None:
         if self._sending:
-            await asyncio.wait(list(self._sending), timeout=self._options.send_timeout)
+            await self._finish(list(self._sending))
         self._sender.close()
         if self._tracer is not None:
             await self._tracer.close()
         instance.producers.pop(self._group, None)
         await instance.leave(producer_group=self._group)
+
+    async def _finish(self, sending: list[asyncio.Future[SendResult]]) -> None:
+        """Wait for submitted messages, and give up those that take too long; one warning tells of all that failed."""
+        done, late = await asyncio.wait(sending, timeout=self._options.send_timeout)
+        for future in late:
+            future.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        errors = [error for future in done if not future.cancelled() and (error := future.exception()) is not None]
+        if late or errors:
+            why = errors[-1] if errors else f"no answer within {self._options.send_timeout:g} s"
+            log.warning("%s: %d submitted messages failed at close: %s", self._group, len(late) + len(errors), why)
 
 
 def _calling(callback: Callback) -> Callable[[asyncio.Future[SendResult]], None]:

@@ -52,7 +52,7 @@ class Replies:
 def as_request(message: Message, correlation_id: str, client_id: str, timeout: float) -> Message:
     """The message with what a replier must know."""
     more = {CORRELATION_ID: correlation_id, REPLY_TO_CLIENT: client_id, TTL: str(int(timeout * 1000))}
-    return Message(message.topic, message.body, properties=message.properties | more, flag=message.flag)
+    return Message.with_properties(message.topic, message.body, message.properties | more, message.flag)
 
 
 def reply_to(request: ReceivedMessage, body: bytes) -> Message:
@@ -65,4 +65,4 @@ def reply_to(request: ReceivedMessage, body: bytes) -> Message:
         raise ClientError(f"message {request.message_id} is no request: it names no cluster and client to reply to")
     names = (CORRELATION_ID, REPLY_TO_CLIENT, TTL)
     properties = {name: request.properties[name] for name in names if name in request.properties}
-    return Message(f"{cluster}_{REPLY_TOPIC_SUFFIX}", body, properties={MESSAGE_TYPE: REPLY, **properties})
+    return Message.with_properties(f"{cluster}_{REPLY_TOPIC_SUFFIX}", body, {MESSAGE_TYPE: REPLY, **properties})

@@ -19,13 +19,14 @@ from ariane.errors import (
     ArianeError,
     BrokerRefused,
     ConnectFailed,
+    InvalidMessage,
     ProtocolError,
     RemotingError,
     RouteMissing,
     SendError,
 )
 from ariane.message import MSG_REGION, TRACE_ON, MessageQueue
-from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.codes import VERSION_5_0_0, RequestCode, ResponseCode
 from ariane.protocol.command import Command
 
 log = logging.getLogger("ariane.client")
@@ -95,6 +96,16 @@ class Sender:
         self.hooks = hooks
         self.vetoes = vetoes
         self._first.possible = self._first.possible and not hooks and not vetoes
+
+    async def check_timers(self, out: Outgoing) -> None:
+        """InvalidMessage when a broker of the topic would deliver at once what has a time to be delivered at."""
+        route = await self.route(out.message.topic)
+        for name in dict.fromkeys(queue.broker_name for queue in route.write_queues):
+            address = self._instance.routes.master(name)
+            if address is not None and await self._instance.broker_version(address) < VERSION_5_0_0:
+                raise InvalidMessage(
+                    f"deliver_at needs brokers of RocketMQ 5: {name} ({address}) would deliver at once; use delay_level"
+                )
 
     def close(self) -> None:
         """Give back what only this producer used."""
@@ -205,7 +216,7 @@ class Sender:
             return await self._request(out, queue, address, timeout)
         except RemotingError as error:
             if isinstance(error, ConnectFailed):
-                self._instance.spawn(self._ask_again(out.message.topic))
+                self._instance.tasks.spawn(self._ask_again(out.message.topic))
             raise advised(error) from error
 
     async def _ask_again(self, topic: str) -> None:

@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, Unpack
 
 from ariane.client.connect.instance import Instance
+from ariane.client.connect.tasks import is_cancelled
 from ariane.client.observe.hooks import EndTransactionContext, ForbidHook, SendHook, TransactionHook, call_hooks
 from ariane.client.options import ProducerKeywords, ProducerOptions
-from ariane.client.producer.checks import check_message
+from ariane.client.producer.checks import accepts, check_message
 from ariane.client.producer.producer import Producer
 from ariane.client.results import SendResult, SendStatus, TransactionResult, TransactionState
 from ariane.env import Env
-from ariane.errors import ArianeError
+from ariane.errors import ArianeError, ClientError
 from ariane.message import DELAY, PRODUCER_GROUP, TRANSACTION_PREPARED, UNIQUE_KEY, Message, ReceivedMessage
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.headers import CheckTransactionStateRequest, EndTransactionRequest
@@ -44,6 +45,14 @@ class TransactionListener(Protocol):
         ...
 
 
+def check_listener(listener: TransactionListener) -> None:
+    """ClientError unless the listener has both methods, and they take what they will be given."""
+    for name, arguments in (("execute", "message, result, argument"), ("check", "message")):
+        method = getattr(listener, name, None)
+        if not callable(method) or not accepts(method, len(arguments.split(","))):
+            raise ClientError(f"a transaction listener needs a method {name}({arguments}): {listener!r} has none")
+
+
 class Judge:
     """Asks the listener, and tells brokers what it says."""
 
@@ -58,7 +67,7 @@ class Judge:
 
     async def execute(
         self, message: Message, sent: SendResult, argument: Any
-    ) -> tuple[TransactionState, Exception | None]:
+    ) -> tuple[TransactionState, BaseException | None]:
         """Run the local transaction."""
         return await self._ask(self._listener.execute, message, sent, argument)
 
@@ -91,7 +100,9 @@ class Judge:
         except ArianeError as error:  # it will ask again
             log.warning("the answer for transaction %s could not be told: %s", answer.msg_id, error)
 
-    async def _ask(self, method: Callable[..., Verdict], *arguments: Any) -> tuple[TransactionState, Exception | None]:
+    async def _ask(
+        self, method: Callable[..., Verdict], *arguments: Any
+    ) -> tuple[TransactionState, BaseException | None]:
         """What the listener says; functions run in threads, so that a slow database does not hold up others."""
         try:
             if inspect.iscoroutinefunction(method):
@@ -99,10 +110,16 @@ class Judge:
             else:
                 loop = asyncio.get_running_loop()
                 state = await loop.run_in_executor(self._threads, lambda: method(*arguments))
-        except Exception as error:
+        except BaseException as error:  # a SystemExit would end the loop, and with it all clients
+            if is_cancelled():
+                raise
             log.warning("a transaction listener failed; the broker will ask back", exc_info=True)
             return TransactionState.UNKNOWN, error
-        return state or TransactionState.UNKNOWN, None
+        if state is None or isinstance(state, TransactionState):
+            return state or TransactionState.UNKNOWN, None
+        mistake = ClientError(f"a transaction listener returned {state!r}, which is no TransactionState")
+        log.warning("%s; the broker will ask back", mistake)
+        return TransactionState.UNKNOWN, mistake
 
     def _call_hooks(
         self,
@@ -149,6 +166,7 @@ class TransactionProducer(Producer):
             env=env,
             **keywords,
         )
+        check_listener(listener)
         self._listener = listener
         self._transaction_hooks = tuple(transaction_hooks)
         self._judge_or_none: Judge | None = None
@@ -169,12 +187,15 @@ class TransactionProducer(Producer):
         return TransactionResult(sent, state, failure)
 
     async def send_half(self, message: Message, *, timeout: float | None = None) -> SendResult:
-        """Only the first step: a message that nobody sees until `end_transaction` commits it."""
+        """Only the first step: a message that no consumer gets until `end_transaction` commits it.
+
+        A delay level is dropped, as Apache's client does: brokers have no delayed half messages.
+        """
         instance = self._running()
         properties = {name: value for name, value in message.properties.items() if name != DELAY}
         properties |= {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: self._group}
-        half = Message(message.topic, message.body, properties=properties, flag=message.flag)
-        check_message(half, self._options.max_message_size)
+        half = Message.with_properties(message.topic, message.body, properties, message.flag)
+        check_message(half, self._options)
         for queue in (await self._sender.route(half.topic)).write_queues:
             await instance.greet(
                 await instance.calls.master(queue), self._group
@@ -193,6 +214,7 @@ class TransactionProducer(Producer):
         hooks = self._transaction_hooks if self._tracer is None else (*self._transaction_hooks, self._tracer)
         self._judge_or_none = Judge(self._group, self._listener, instance, hooks)
         instance.producers[self._group] = self._judge_or_none
+        await instance.register_everywhere()
 
     async def _shut(self, instance: Instance) -> None:
         await super()._shut(instance)

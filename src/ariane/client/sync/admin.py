@@ -80,8 +80,8 @@ class Admin(Lifecycle):
         """The topics of one broker, and how each is set up."""
         return self._portal.run(self._client.topic_configs(address))
 
-    def create_group(self, config: SubscriptionGroupConfig, *, address: str | None = None) -> None:
-        """Create a consumer group, or change it."""
+    def create_group(self, config: SubscriptionGroupConfig | str, *, address: str | None = None) -> None:
+        """Create a consumer group, or change it; a name alone stands for a group with the default settings."""
         self._portal.run(self._client.create_group(config, address=address))
 
     def delete_group(self, group: str, *, remove_offsets: bool = False, address: str | None = None) -> None:
@@ -133,7 +133,7 @@ class Admin(Lifecycle):
         return self._portal.run(self._client.earliest_store_time(queue))
 
     def committed(self, group: str, queue: MessageQueue) -> int | None:
-        """A group's offset; None when it has none."""
+        """The offset that a group committed; None when it never did."""
         return self._portal.run(self._client.committed(group, queue))
 
     def commit(self, group: str, queue: MessageQueue, offset: int) -> None:

@@ -117,7 +117,7 @@ class LitePullConsumer(Lifecycle):
         self._portal.run(self._client.commit(offsets, wait=wait))
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """The group's offset; None when it has none."""
+        """The offset that the group committed last; None when it never did."""
         return self._portal.run(self._client.committed(queue))
 
     def stats(self) -> ConsumerStats:

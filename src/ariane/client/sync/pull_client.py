@@ -49,7 +49,7 @@ class PullClient(Lifecycle):
         return self._portal.run(self._client.earliest_store_time(queue))
 
     def committed(self, queue: MessageQueue, *, group: str | None = None) -> int | None:
-        """A group's offset at the broker; None when it has none."""
+        """The offset that a group committed; None when it never did."""
         return self._portal.run(self._client.committed(queue, group=group))
 
     def commit(self, queue: MessageQueue, offset: int, *, group: str | None = None, wait: bool = True) -> None:

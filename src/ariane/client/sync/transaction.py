@@ -53,7 +53,10 @@ class TransactionProducer(Producer):
         return self._portal.run(self._client.send_in_transaction(message, argument, timeout=timeout))
 
     def send_half(self, message: Message, *, timeout: float | None = None) -> SendResult:
-        """Only the first step: a message that nobody sees until `end_transaction` commits it."""
+        """Only the first step: a message that no consumer gets until `end_transaction` commits it.
+
+        A delay level is dropped, as Apache's client does: brokers have no delayed half messages.
+        """
         return self._portal.run(self._client.send_half(message, timeout=timeout))
 
     def end_transaction(self, sent: SendResult, state: TransactionState, *, message: Message | None = None) -> None:

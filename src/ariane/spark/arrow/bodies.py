@@ -1,12 +1,11 @@
 """Bodies as their senders wrote them: the compressed ones opened, all others left where they are."""
 
-import zlib
-
 import numpy as np
 import pyarrow as pa
 
 from ariane.errors import ProtocolError
-from ariane.protocol.units import COMPRESSION_LZ4, COMPRESSION_TYPE, COMPRESSION_ZSTD
+from ariane.protocol.compression import LARGEST_BODY, inflate, too_large
+from ariane.protocol.units import COMPRESSION_LZ4, COMPRESSION_TYPE, COMPRESSION_ZLIB, COMPRESSION_ZSTD
 from ariane.spark.arrow.arrays import from_numpy
 from ariane.spark.arrow.unit_table import UnitTable
 
@@ -14,15 +13,20 @@ _STREAMS = {COMPRESSION_LZ4: "lz4", COMPRESSION_ZSTD: "zstd"}
 
 
 def decompress(body: bytes, sys_flag: int) -> bytes:
-    """Open one body by the compression its sys flag names; clients of 4.x name none and mean zlib."""
-    codec = _STREAMS.get(sys_flag & COMPRESSION_TYPE)
+    """Decompress one body by the codec its sys flag names, lz4 and zstd by Arrow; clients of 4.x name none: zlib."""
+    kind = sys_flag & COMPRESSION_TYPE
+    if kind in (0, COMPRESSION_ZLIB):
+        return inflate(body)
+    if kind not in _STREAMS:
+        raise ProtocolError(f"the body is compressed by an unknown codec: {kind:#x} of its sys flag")
     try:
-        if codec is None:
-            return zlib.decompress(body)
-        with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
-            return bytes(stream.read())
-    except (zlib.error, OSError, pa.ArrowException) as error:
-        raise ProtocolError(f"the body is flagged as compressed but does not open: {error}") from error
+        with pa.CompressedInputStream(pa.BufferReader(body), _STREAMS[kind]) as stream:
+            plain = bytes(stream.read(LARGEST_BODY + 1))
+    except (OSError, pa.ArrowException) as error:
+        raise ProtocolError(f"the body is not compressed as its sys flag says: {error}") from error
+    if len(plain) > LARGEST_BODY:
+        raise too_large(LARGEST_BODY)
+    return plain
 
 
 def open_bodies(table: UnitTable, *, fail: bool) -> pa.BinaryArray:
