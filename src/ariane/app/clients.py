@@ -7,7 +7,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from pydantic import SecretStr
 
@@ -43,6 +43,10 @@ Deliver = (
     | Callable[[list[ReceivedMessage], Delivery], Awaitable[ConsumeStatus]]
 )
 Callback = Callable[[SendResult | None, Exception | None], None]
+
+
+ENDLESS_TRIES: Final = 1 << 30
+"""Tries of an orderly listener without a limit; brokers compute a delay level from them, which must fit 32 bits."""
 
 
 class Client(Protocol):
@@ -168,6 +172,7 @@ class Clients:
         wanted = Sql(settings.sql) if settings.sql is not None else settings.tags
         options = self._access(cluster, settings) | _consuming(settings.start_at, settings.broadcast)
         options |= _trace(settings.trace, settings.trace_topic)
+        endless = settings.orderly and settings.max_retries < 0
         return aio.PushConsumer(
             group,
             dict.fromkeys(topics, wanted),
@@ -176,7 +181,7 @@ class Clients:
             threads=settings.concurrency,
             consume_batch=settings.batch,
             consume_timeout=settings.timeout,
-            max_reconsume_times=settings.max_retries,
+            max_reconsume_times=ENDLESS_TRIES if endless else settings.max_retries,
             suspend=settings.suspend,
             pull_batch=settings.pull_batch,
             pull_interval=settings.pull_interval,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ariane import ConsumeStatus, Delivery, ReceivedMessage
 from ariane.app.arguments import call_in_loop, call_plain, payload_reader
-from ariane.app.clients import Deliver
+from ariane.app.clients import ENDLESS_TRIES, Deliver
 from ariane.app.context import Context, DeadLetter, Retry, current
 from ariane.app.errors import InvalidPayload
 from ariane.app.listener import HandleMiddleware, Listener, Next
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ariane.app")
 
-TRIED_TOO_OFTEN: Final = (1 << 31) - 1  # reconsume times at which an orderly consumer gives any message up
 DEAD: Final = -1  # the delay level that means: straight to the dead letters
 
 
@@ -212,7 +211,7 @@ class Handling:
         context.delay_level = DEAD
         if self._settings.orderly:
             for message in context.messages:
-                message.reconsume_times = TRIED_TOO_OFTEN
+                message.reconsume_times = ENDLESS_TRIES  # the consumer then gives it up
         return self._again
 
     def _log(self, text: str, context: Context, error: Exception) -> None:
