@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 HOT := $(shell grep -oE 'src/ariane/[a-z_0-9/]+\.py' setup.py)
+PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-plain lint check bench format clean
+.PHONY: help setup setup-test run test quick test-plain lint check bench format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -37,13 +38,16 @@ setup-test: $(VENV)/.setup-test  ## install what `make test` needs, Spark among 
 run: setup  ## start name server and broker here, show one message, stay up until Ctrl-C
 	@$(BIN)/ariane up $(ARGS)
 
-test: setup-test  ## run all tests
-	@$(BIN)/pytest $(ARGS)
+test: setup-test  ## run all tests, in two processes
+	@$(BIN)/pytest $(PARALLEL) $(ARGS)
+
+quick: setup-test  ## run the tests for everyday work: no JVM, no Spark, under two minutes
+	@$(BIN)/pytest -q --quick $(PARALLEL) $(ARGS)
 
 # The same sources without their compiled forms, put before the installed ones.
 test-plain: setup-test  ## run the quick part of the tests without the compiled modules
 	@rm -rf .cache/plain && mkdir -p .cache && cp -r src .cache/plain && find .cache/plain -name '*.so' -delete
-	@PYTHONPATH=.cache/plain $(BIN)/pytest -q $(ARGS) tests/protocol tests/remoting tests/broker
+	@PYTHONPATH=.cache/plain $(BIN)/pytest -q $(PARALLEL) $(ARGS) tests/protocol tests/remoting tests/broker
 
 lint: setup-test  ## ruff, format, mypy strict, and the layers of the design
 	@$(BIN)/ruff check .

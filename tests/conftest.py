@@ -1,7 +1,9 @@
-"""Loads the fixtures of Apache's peers, and those that users of Ariane get, for every test folder."""
+"""Load the fixtures of Apache's peers and those that users get; order the tests, and pick the quick ones."""
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.peers.fixtures", "tests.wheel", "ariane.testing.plugin"]
@@ -15,3 +17,49 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("ariane")
+
+ROOT = Path(__file__).parent
+LONG = ("spark", "packaging", "interop", "guarantee", "app", "client", "cli")  # folders to start with, longest first
+OUTSIDE = frozenset(  # fixtures that start a JVM or another server
+    (
+        "peers", "java", "java_binary", "java_tls", "java_with", "apache_cluster", "apache_namesrv", "apache_broker",
+        "mqadmin_alone", "apache", "apache5", "newer", "spark",
+    )
+)  # fmt: skip
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--quick` is for everyday work: no JVM, no Spark, nothing that takes long by itself."""
+    parser.addoption("--quick", action="store_true", help="leave out what needs a JVM or Spark, or is marked slow")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: takes long by itself; left out by --quick")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long folders first, so that two processes end together; with `--quick` only what is quick."""
+    items.sort(key=_turn)
+    if config.getoption("--quick"):
+        quick = [item for item in items if _is_quick(item)]
+        config.hook.pytest_deselected(items=[item for item in items if not _is_quick(item)])
+        items[:] = quick
+
+
+def _turn(item: pytest.Item) -> int:
+    folder = _folder(item)
+    return LONG.index(folder) if folder in LONG else len(LONG)
+
+
+def _folder(item: pytest.Item) -> str:
+    return item.path.relative_to(ROOT).parts[0]
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    if _folder(item) in ("spark", "packaging", "interop") or item.get_closest_marker("slow"):
+        return False
+    if OUTSIDE.intersection(getattr(item, "fixturenames", ())):
+        return False
+    parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return not any(isinstance(value, str) and value in OUTSIDE for value in parameters)

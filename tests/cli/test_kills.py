@@ -21,6 +21,8 @@ from tests.broker.test_topics import create_fields
 from tests.cli.programs import Program, program
 from tests.peers.jvm import free_port, listening, until
 
+pytestmark = pytest.mark.slow
+
 KILLS = 25  # in each of the two modes
 WRITERS = 4
 CREATORS = 6

@@ -1,5 +1,6 @@
 """Starting, awaiting and ending the JVMs of Apache's peers."""
 
+import os
 import random
 import signal
 import socket
@@ -42,6 +43,8 @@ def until(ready: Callable[[], object], timeout: float, what: str) -> None:
         pause.wait(0.03)
 
 
+_PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
+PORTS = range(11000 + 5000 * _PROCESS, 15990 + 5000 * _PROCESS)  # each test process has its own
 _given: set[int] = set()  # ports that others were told of and may take any moment
 
 
@@ -52,7 +55,7 @@ def free_port(*neighbours: int) -> int:
     """
     chance = random.SystemRandom()
     for _ in range(500):
-        port = chance.randrange(11000, 31000)
+        port = chance.randrange(PORTS.start, PORTS.stop)
         ports = {port + distance for distance in (0, *neighbours)}
         if not ports & _given and all(map(_is_free, ports)):
             _given.update(ports)

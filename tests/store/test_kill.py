@@ -8,6 +8,8 @@ import pytest
 
 from tests.store.writing import Book, write_until
 
+pytestmark = pytest.mark.slow
+
 KILLS = 25  # in each of the two modes
 
 

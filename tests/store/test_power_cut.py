@@ -13,6 +13,8 @@ import pytest
 
 from tests.store.writing import Book, write_until
 
+pytestmark = pytest.mark.slow
+
 EXT4_IOC_SHUTDOWN = 0x8004587D
 WITHOUT_LOG_FLUSH = 2
 CUTS = 30

@@ -29,7 +29,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 out = Console(soft_wrap=True, highlight=False)
-err = Console(stderr=True)
+err = Console(stderr=True, soft_wrap=True)
 
 NameServer = Annotated[str, typer.Option("--namesrv", "-n", envvar="NAMESRV_ADDR", help="name servers, a:9876;b:9876")]
 Topic = Annotated[str, typer.Option("--topic", "-t", help="topics, by comma")]

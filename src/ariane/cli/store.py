@@ -24,7 +24,7 @@ app = typer.Typer(
     help="Look into a store that no broker uses: what is in it, is it whole, what do messages say.",
 )
 out = Console(soft_wrap=True, highlight=False)
-err = Console(stderr=True)
+err = Console(stderr=True, soft_wrap=True, highlight=False)
 
 Root = Annotated[Path, typer.Argument(help="the store folder, storePathRootDir", exists=True, file_okay=False)]
 Log = Annotated[Path | None, typer.Option("--commitlog", help="its log, if storePathCommitLog lies elsewhere")]
