@@ -47,6 +47,22 @@ async def test_a_clean_stop_leaves_no_mark_and_needs_no_dispatch() -> None:
     assert again.append(unit()).queue_offset == 100
 
 
+async def test_recovery_after_a_crash_syncs_all_cut_queues_at_once() -> None:
+    files = MemoryFiles()
+    store = opened(files)
+    fill(store, 120, queues=40)
+    await store.close()
+    left = files.after_kill()
+    left.replace(ROOT / "abort", b"")
+    left.remove(ROOT / "checkpoint")
+    left.clear(ROOT / "commitlog" / f"{0:020}", store.log_max // 2)
+    before = len(left.calls)
+    assert not make(left).open().clean
+    called = [operation for operation, path in left.calls[before:] if "consumequeue" in str(path)]
+    first = called.index("clear")
+    assert called[first : first + 41] == ["clear"] * 40 + ["sync_all"]
+
+
 async def test_after_a_clean_stop_only_the_end_of_the_log_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "_NEAR_END", 4096)
     files = MemoryFiles()

@@ -86,8 +86,11 @@ class Files(Protocol):
         """Reserve blocks of an existing file."""
         ...
 
-    def clear(self, path: Path, at: int) -> int:
-        """Make all bytes from `at` to the end of the file zero, durably. Returns how many were seen that were not."""
+    def clear(self, path: Path, at: int, *, sync: bool = True) -> int:
+        """Make all bytes from `at` to the end of the file zero. Returns how many were seen that were not.
+
+        Without `sync` the zeros are durable after a later `sync_all`.
+        """
         ...
 
     def read(self, path: Path) -> bytes: ...

@@ -112,11 +112,11 @@ class SystemFiles:
         finally:
             os.close(fd)
 
-    def clear(self, path: Path, at: int) -> int:
+    def clear(self, path: Path, at: int, *, sync: bool = True) -> int:
         fd = os.open(path, os.O_RDWR)
         try:
             cleared = sum(_clear_range(fd, start, end) for start, end in _written_ranges(fd, at, at + _CLEAR_BY_HAND))
-            if _zero_range(fd, at + _CLEAR_BY_HAND) or cleared:
+            if (_zero_range(fd, at + _CLEAR_BY_HAND) or cleared) and sync:
                 os.fdatasync(fd)
             return cleared
         finally:

@@ -159,12 +159,14 @@ class MemoryFiles:
         self.called("allocate", path)
         self.reserve(self._nodes[path], at, length, path)
 
-    def clear(self, path: Path, at: int) -> int:
+    def clear(self, path: Path, at: int, *, sync: bool = True) -> int:
         self.called("clear", path)
         node = self._nodes[path]
         tail = node.data[at:]
         node.data[at:] = bytes(len(tail))
-        node.durable = bytes(node.data)
+        if sync:
+            self.called("sync", path)
+            node.durable = bytes(node.data)
         return len(tail) - tail.count(0)
 
     def read(self, path: Path) -> bytes:

@@ -12,6 +12,7 @@ noted (`DurableEnd`).
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from ariane.env import Env
@@ -185,13 +186,19 @@ class Recovery:
     def _cut_queues(self, limit: int) -> None:
         """Drop all entries that point to `limit` or beyond, on the disk too, so that they never come back."""
         self._write_entries()
+        files = self._env.files
+        cleared: Path | None = None
         for queue in self._table:
             if queue.max_physical > limit:
                 find_end(queue, limit)
             if queue.files:
                 base = queue.files[-1]
-                self._table.reader.forget(queue.path(base))
-                self._env.files.clear(queue.path(base), (queue.max_offset - base) * ENTRY_SIZE)
+                path = queue.path(base)
+                self._table.reader.forget(path)
+                if files.clear(path, (queue.max_offset - base) * ENTRY_SIZE, sync=False):
+                    cleared = path
+        if cleared is not None:
+            files.sync_all(cleared.parent)  # one sync for tens of thousands of queues
 
     # -- where to start -------------------------------------------------------------------------------------------
 
