@@ -11,7 +11,7 @@ QUEUES = [MessageQueue("orders", "broker-a", n) for n in range(4)]
 
 
 def test_a_queue_has_one_owner_in_each_group() -> None:
-    locks = QueueLocks(ManualClock(), 60_000)
+    locks = QueueLocks(ManualClock(), 60_000, 100)
     assert locks.lock("g", QUEUES[:2], "c1") == QUEUES[:2]
     assert locks.lock("g", QUEUES, "c2") == QUEUES[2:]
     assert locks.lock("other", QUEUES, "c2") == QUEUES
@@ -20,7 +20,7 @@ def test_a_queue_has_one_owner_in_each_group() -> None:
 
 def test_a_lock_not_renewed_for_a_minute_is_anybodys() -> None:
     clock = ManualClock()
-    locks = QueueLocks(clock, 60_000)
+    locks = QueueLocks(clock, 60_000, 100)
     locks.lock("g", QUEUES[:2], "c1")
     clock.advance(40)
     locks.lock("g", QUEUES[:1], "c1")
@@ -30,7 +30,7 @@ def test_a_lock_not_renewed_for_a_minute_is_anybodys() -> None:
 
 
 def test_only_the_owner_unlocks() -> None:
-    locks = QueueLocks(ManualClock(), 60_000)
+    locks = QueueLocks(ManualClock(), 60_000, 100)
     locks.lock("g", QUEUES[:2], "c1")
     locks.unlock("g", QUEUES, "c2")
     assert locks.lock("g", QUEUES[:2], "c2") == []
@@ -38,7 +38,33 @@ def test_only_the_owner_unlocks() -> None:
     assert locks.lock("g", QUEUES[:2], "c2") == QUEUES[:1]
 
 
+def test_expired_locks_are_dropped() -> None:
+    clock = ManualClock()
+    locks = QueueLocks(clock, 60_000, 100)
+    locks.lock("g", QUEUES, "c1")
+    clock.advance(40)
+    locks.lock("g", QUEUES[:1], "c1")
+    clock.advance(30)
+    locks.expire()
+    assert len(locks) == 1
+    locks.unlock("g", QUEUES, "c1")
+    assert len(locks) == 0
+
+
+def test_locks_are_limited() -> None:
+    clock = ManualClock()
+    locks = QueueLocks(clock, 60_000, 3)
+    assert locks.lock("g", QUEUES, "c1") == QUEUES[:3]
+    assert locks.lock("other", QUEUES, "c1") == []
+    assert locks.lock("g", QUEUES, "c1") == QUEUES[:3]
+    clock.advance(61)
+    locks.expire()
+    assert locks.lock("other", QUEUES, "c1") == QUEUES[:3]
+
+
 async def test_locks_over_the_wire(talk: Talk) -> None:
+    await talk.send_ok("orders")
+
     async def ask(code: int, client: str) -> list[QueueKey]:
         keys = [QueueKey.of(queue) for queue in QUEUES]
         answer = await talk.ask(code, None, LockBatchRequestBody("g", client, keys).encode())

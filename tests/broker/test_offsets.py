@@ -67,13 +67,14 @@ async def test_a_late_commit_of_a_former_reader_changes_nothing(talk: Talk) -> N
 
 
 async def test_an_update_that_wants_an_answer_may_go_back(talk: Talk) -> None:
+    await talk.send_ok("orders")
     await talk.ask(UPDATE, commit_fields(9))
     await talk.ask(UPDATE, commit_fields(2))
     assert talk.broker.offsets.get("g", "orders", 0) == 2
 
 
 def test_after_a_reset_the_client_may_commit_it_once_more() -> None:
-    table = OffsetTable()
+    table = OffsetTable(ManualClock(), 100)
     table.commit("g", "t", 0, 100)
     table.reset("g", "t", 0, 10)
     assert table.commit("g", "t", 0, 101)  # it was on its way when the reset came
@@ -85,7 +86,7 @@ def test_after_a_reset_the_client_may_commit_it_once_more() -> None:
 
 
 def test_clone_and_removal() -> None:
-    table = OffsetTable()
+    table = OffsetTable(ManualClock(), 100)
     table.commit("a", "t", 0, 5)
     table.commit("a", "t", 1, 6)
     table.clone("a", "b", "t")
@@ -104,7 +105,7 @@ async def test_offsets_of_queues_that_are_gone_are_cleaned_up(talk: Talk) -> Non
     for queue_id in (0, 3, 9):
         talk.broker.offsets.commit("g", "orders", queue_id, 1)
     talk.broker.offsets.commit("g", "gone", 0, 1)
-    talk.broker._drop_dead_offsets()
+    talk.broker.offsets.drop_dead_queues(talk.broker.queues.exists)
     assert talk.broker.offsets.table().offset_table == {"orders@g": {0: 1, 3: 1}}
 
 
@@ -112,6 +113,7 @@ async def test_offsets_are_written_each_five_seconds(tmp_path: Path) -> None:
     clock = ManualClock()
     file = tmp_path / "config" / "consumerOffset.json"
     async with Talk.to(small_broker(tmp_path, env=Env(clock=clock))) as talk:
+        await talk.send_ok("orders")
         await talk.ask(UPDATE, commit_fields(3))
         assert not file.exists()
         clock.advance(5.1)

@@ -11,7 +11,7 @@ import pytest
 
 from ariane.broker.tables.offsets import OffsetTable
 from ariane.broker.tables.persistence import JournaledTable, KeptTable
-from ariane.env import Env, SystemFiles
+from ariane.env import Env, ManualClock, SystemFiles
 from ariane.protocol.bodies import (
     ConsumerOffsetTable,
     SubscriptionGroupConfig,
@@ -119,7 +119,7 @@ async def test_a_group_is_on_disk_before_its_creation_is_answered(tmp_path: Path
 
 
 def journaled(files: MemoryFiles) -> tuple[OffsetTable, JournaledTable]:
-    offsets = OffsetTable()
+    offsets = OffsetTable(ManualClock(), 100)
     table = JournaledTable(
         files,
         PATH,

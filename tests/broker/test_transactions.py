@@ -330,6 +330,23 @@ async def test_without_a_producer_the_check_counts_and_another_is_asked_later(wo
     assert properties_of(world.log.units(HALF_TOPIC)[-1])[TRANSACTION_CHECK_TIMES] == "2"
 
 
+@pytest.mark.parametrize("trouble", ["offline", "gone", "last check", "none"])
+async def test_a_round_logs_one_line_however_many_half_messages_there_are(
+    world: World, caplog: pytest.LogCaptureFixture, trouble: str
+) -> None:
+    caplog.set_level(logging.INFO, "ariane.broker")
+    world.online = trouble != "offline"
+    world.producer.gone = trouble == "gone"
+    if trouble == "last check":
+        world.rules.transaction_check_max = 0
+    for n in range(300):
+        world.send(f"k{n}")
+    await world.round()
+    (line,) = caplog.messages
+    assert "300" in line
+    assert ("pg: 300" in line) == (trouble in ("offline", "gone"))
+
+
 async def test_a_producer_that_just_left_stops_nobody(world: World) -> None:
     world.producer.gone = True
     world.send("k1")

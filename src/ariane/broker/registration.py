@@ -46,6 +46,7 @@ class Registration:
         self._task: asyncio.Task[None] | None = None
         self._again = False
         self._told = b""  # the version of the topics in the last registration
+        self._telling = b""  # the same of a registration under way
         self._failing: set[str] = set()
         self._retries: dict[str, asyncio.Task[None]] = {}
         self.active = False
@@ -64,6 +65,7 @@ class Registration:
         """Register now and return when every name server answered or failed to; a failure is logged, once."""
         self.active = True
         version, body = self._broker.topics.version.encode(), self._body()
+        self._telling = version
         await asyncio.gather(*(self._register_at(address, body) for address in self.name_servers))
         self._told = version
 
@@ -78,7 +80,9 @@ class Registration:
 
     async def current(self) -> None:
         """Return when the name servers were told of every change so far."""
-        if self._told != self._broker.topics.version.encode():
+        version = self._broker.topics.version.encode()
+        under_way = self._task is not None and not self._task.done() and self._telling == version
+        if self._told != version and not under_way:
             self.soon()
         if self._task is not None:
             await asyncio.wait({self._task})

@@ -24,7 +24,9 @@ from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.notify import MemberNotices
 from ariane.broker.tables.offsets import OffsetTable
 from ariane.broker.tables.persistence import Persistence
+from ariane.broker.tables.pruning import Pruning
 from ariane.broker.tables.queue_locks import QueueLocks
+from ariane.broker.tables.queues import Queues
 from ariane.broker.tables.topics import TopicTable
 from ariane.env import Env, Files
 from ariane.protocol.codes import RequestCode
@@ -79,10 +81,14 @@ class Broker:
         self.started_ms = 0
         self.store = MessageStore(store_options(options, delay_of(options)), self.env)
         self.topics = TopicTable(options, self.env.clock)
-        self.groups = GroupTable(self.env.clock)
-        self.offsets = OffsetTable()
+        self.queues = Queues(self.topics, self.store)
+        self.groups = GroupTable(self.env.clock, options.auto_create_group_max)
+        self.offsets = OffsetTable(self.env.clock, options.consumer_offset_max)
         self.clients = ClientTable(self.env.clock)
-        self.locks = QueueLocks(self.env.clock, options.rebalance_lock_max_live_time_ms)
+        self.locks = QueueLocks(self.env.clock, options.rebalance_lock_max_live_time_ms, options.queue_lock_max)
+        self._pruning = Pruning(
+            self.topics, self.groups, self.offsets, self.clients, self.locks, self.queues, self.store
+        )
         self.longpoll = LongPoll(self.store, self.env.clock)
         self.acknowledge = Acknowledge(
             self.store,
@@ -172,7 +178,7 @@ class Broker:
         yield Periodic(clock, STATS_TICK, self.sample_stats, name="sample statistics")
         yield Periodic(clock, PROTECT, self.protect, name="stop groups that fell too far behind")
         yield Periodic(clock, CLIENT_SCAN, self.clients.expire, name="expire clients")
-        yield Periodic(clock, PRUNE, self._drop_dead_offsets, name="drop offsets of dead queues")
+        yield Periodic(clock, PRUNE, self._pruning.run, name="remove what is unused")
 
     async def _start_vip(self) -> None:
         """The second port, for clients with the VIP channel on; pulls are not served there."""
@@ -273,17 +279,6 @@ class Broker:
     def _connection_closed(self, connection: Connection) -> None:
         self.clients.connection_closed(connection)
         self.longpoll.connection_closed(connection)
-
-    def _drop_dead_offsets(self) -> None:
-        self.offsets.drop_dead_queues(self._queue_exists)
-
-    def _queue_exists(self, topic: str, queue_id: int) -> bool:
-        """Whether a topic still has a queue, for reading or with messages left in it."""
-        config = self.topics.get(topic)
-        if config is None:
-            return self.topics.is_system(topic)  # the op topic of transactions is in no table, as in Apache's broker
-        queues = max(config.read_queue_nums, config.write_queue_nums)
-        return queue_id < queues or self.store.max_offset(topic, queue_id) > 0
 
 
 def _tell(found: RecoveryReport) -> None:

@@ -111,6 +111,10 @@ ADDRESS_SERVER_OPTIONS = (
 
 # Ariane's own: values that the documents give differently, and JVM system properties of Apache's as lines of the file.
 OWN_OPTIONS = (
+    Option("autoCreateTopicMax", int, 20000, own=True),
+    Option("autoCreateGroupMax", int, 10000, own=True),
+    Option("consumerOffsetMax", int, 100000, low=1, own=True),
+    Option("queueLockMax", int, 100000, low=1, own=True),
     Option("dlqTopicPerm", int, 6, choices=(2, 4, 6), own=True),
     Option("filterExpressionMaxLength", int, DEFAULT_LIMITS.length, low=1, own=True),
     Option("filterExpressionMaxTokens", int, DEFAULT_LIMITS.tokens, low=1, own=True),

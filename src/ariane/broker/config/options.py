@@ -164,6 +164,14 @@ class BrokerOptions:
     filter_expression_max_depth: int
     dlq_topic_perm: int
     """Permission of a dead-letter topic created on demand; the documents say 2, 4.9.7 makes it 6."""
+    auto_create_topic_max: int
+    """Topics beyond which none is created by a send."""
+    auto_create_group_max: int
+    """Groups beyond which none is created by use."""
+    consumer_offset_max: int
+    """Pairs of a topic and a group whose committed offsets are kept."""
+    queue_lock_max: int
+    """Locks for ordered consuming that are held at once."""
     rebalance_lock_max_live_time_ms: int
     disk_space_warning_level_ratio: float
     disk_space_clean_forcibly_ratio: float

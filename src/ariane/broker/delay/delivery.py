@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ariane import message
+from ariane.broker.seldom_log import SeldomLog
 from ariane.broker.unit_copy import copy_of, packed, properties_of, topic_of
 from ariane.env import Clock
 from ariane.message import DELAY, HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, SCHEDULE_TOPIC
@@ -115,6 +116,7 @@ class Delay:
         self._put = put
         self._clock = clock
         self._task: asyncio.Task[None] | None = None
+        self._refused = SeldomLog(log, clock)
         self._news = asyncio.Event()
         self._wake_at: int | None = None
         self.delivered = 0
@@ -275,7 +277,9 @@ class Delay:
             return True
         result = self._put(target)
         if result.status not in STORED:
-            log.warning("delay level %d: offset %d not stored: %s", level.number, level.offset, result.status.name)
+            self._refused.warning(
+                "delay level %d: offset %d not stored: %s", level.number, level.offset, result.status.name
+            )
             return result.status in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_TOO_LONG)
         level.delivered_end = max(level.delivered_end, result.physical_offset + result.size)
         self.delivered += 1

@@ -1,5 +1,6 @@
-"""Pulls that found nothing wait here until a message comes or their time is up."""
+"""Long polling: pulls that found nothing wait until a message arrives or their time is up."""
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -10,8 +11,10 @@ from ariane.remoting import Connection
 from ariane.store import Dispatched, MessageStore
 from ariane.store.results import MessageFilter
 
+log = logging.getLogger("ariane.broker")
+
 TICK: Final = 1.0  # seconds between looks at the clock
-LOOK: Final = 5  # ticks between looks at the queues: those who skip messages that they do not want move on
+LOOK: Final = 5  # ticks between looks at the queues: a pull whose filter skips messages moves on
 
 
 class Parked:
@@ -39,29 +42,35 @@ class Parked:
 
 
 class LongPoll:
-    """Parked pulls by topic and queue. `resume` is called for each that must be answered now."""
+    """Parked pulls by topic and queue, and by connection. `resume` is called for each that must be answered now."""
 
     def __init__(self, store: MessageStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._parked: dict[tuple[str, int], list[Parked]] = {}
+        self._parked: dict[tuple[str, int], dict[Parked, None]] = {}
+        self._of: dict[Connection, dict[Parked, None]] = {}
         self._ticks = 0
         self.resume: Callable[[Parked], None] = _unset
 
     def __len__(self) -> int:
-        return sum(map(len, self._parked.values()))
+        return sum(map(len, self._of.values()))
 
     def park(self, parked: Parked) -> None:
         """Keep a pull until it can be answered."""
         key = (parked.topic, parked.queue_id)
         waiting = self._parked.get(key)
         if waiting is None:
-            self._parked[key] = [parked]
+            self._parked[key] = {parked: None}
         else:
-            waiting.append(parked)
+            waiting[parked] = None
+        of_connection = self._of.get(parked.connection)
+        if of_connection is None:
+            self._of[parked.connection] = {parked: None}
+        else:
+            of_connection[parked] = None
 
     def arrived(self, messages: list[Dispatched]) -> None:
-        """Messages can be pulled now: wake, once each, those who wait for one of them."""
+        """Wake, once each, the pulls that wait for one of these messages."""
         if not self._parked:
             return
         arrived: dict[tuple[str, int], list[Dispatched]] = {}
@@ -70,59 +79,58 @@ class LongPoll:
             if key in self._parked:
                 arrived.setdefault(key, []).append(message)
         for key, new in arrived.items():
-            self._wake(key, _wanting(new))
+            self._answer([parked for parked in self._parked.get(key, ()) if _wants(parked, new)])
 
     def tick(self) -> None:
-        """Answer those whose time is up and, now and then, those whose queue has grown past them."""
+        """Answer the pulls whose time is up and, now and then, those whose queue has grown past them."""
         now = self._clock.monotonic()
         self._ticks += 1
         look = self._ticks % LOOK == 0
-        for key in list(self._parked):
-            self._wake(key, _overdue(now, self._store.max_offset(*key) if look else -1))
+        due: list[Parked] = []
+        for key, waiting in self._parked.items():
+            end = self._store.max_offset(*key) if look else -1
+            for parked in waiting:
+                if parked.deadline <= now or parked.offset < end:
+                    due.append(parked)
+        self._answer(due)
 
     def connection_closed(self, connection: Connection) -> None:
-        """Nobody is there to be answered any more."""
-        for key in list(self._parked):
-            self._keep(key, [p for p in self._parked[key] if p.connection is not connection])
+        """Forget the pulls of a connection; the cost is that of its own pulls."""
+        for parked in list(self._of.get(connection, ())):
+            self._remove(parked)
 
     def periodic(self) -> Periodic:
+        """The look at the clock."""
         return Periodic(self._clock, TICK, self.tick, name="long polling")
 
-    def _wake(self, key: tuple[str, int], ready: Callable[[Parked], bool]) -> None:
-        waiting = self._parked.pop(key, [])
-        self._keep(key, [])
-        late: list[Parked] = []
-        for parked in waiting:
-            if ready(parked):
+    def _answer(self, due: list[Parked]) -> None:
+        for parked in due:
+            self._remove(parked)
+        for parked in due:
+            try:
                 self.resume(parked)
-            else:
-                late.append(parked)
-        for parked in late:
-            self.park(parked)
+            except Exception:  # the others must be answered all the same
+                log.exception("a pull of %s queue %d cannot be answered", parked.topic, parked.queue_id)
 
-    def _keep(self, key: tuple[str, int], waiting: list[Parked]) -> None:
-        if waiting:
-            self._parked[key] = waiting
-        else:
-            self._parked.pop(key, None)
-
-
-def _wanting(messages: list[Dispatched]) -> Callable[[Parked], bool]:
-    """Who wants one of these messages; an expression is asked with their properties, or it would wake in vain."""
-
-    def wants(parked: Parked) -> bool:
-        filter = parked.filter
-        if filter is None:
-            return True
-        return any(filter.matches_code(m.tags_code) and filter.matches_message(m.properties) for m in messages)
-
-    return wants
+    def _remove(self, parked: Parked) -> None:
+        key = (parked.topic, parked.queue_id)
+        waiting = self._parked[key]
+        del waiting[parked]
+        if not waiting:
+            del self._parked[key]
+        of_connection = self._of[parked.connection]
+        del of_connection[parked]
+        if not of_connection:
+            del self._of[parked.connection]
 
 
-def _overdue(now: float, end: int) -> Callable[[Parked], bool]:
-    """Whose time is up, or whose queue has grown beyond what it waits for."""
-    return lambda parked: parked.deadline <= now or parked.offset < end
+def _wants(parked: Parked, messages: list[Dispatched]) -> bool:
+    """Whether a pull wants one of these messages: a filter that takes none of them would be woken in vain."""
+    filter = parked.filter
+    if filter is None:
+        return True
+    return any(filter.matches_code(m.tags_code) and filter.matches_message(m.properties) for m in messages)
 
 
 def _unset(_: Parked) -> None:
-    raise AssertionError("nobody answers parked pulls")
+    raise AssertionError("resume is not set")

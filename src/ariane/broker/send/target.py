@@ -116,6 +116,9 @@ class SendTargets:
             auto_create=self._broker.options.auto_create_topic_enable,
         )
         if created is None and retry:
+            auto_create = self._broker.options.auto_create_subscription_group
+            if self._broker.groups.find(kind.topic[len(RETRY_PREFIX) :], auto_create=auto_create) is None:
+                return None  # a retry topic belongs to a group
             created = topics.ensure(kind.topic, 1, sys_flag=sys_flag)
         if created is not None:
             self._new.add(kind.topic)

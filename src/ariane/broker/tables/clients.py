@@ -11,7 +11,8 @@ from ariane.remoting import Connection
 
 log = logging.getLogger("ariane.broker")
 
-EXPIRY_MS = 120_000
+EXPIRY = 120.0  # seconds without a heartbeat after which a client is gone
+MOST_GROUPS = 1000  # groups of one connection: a process with more is none that RocketMQ's clients make
 
 GroupChanged = Callable[["ConsumerGroup"], None]
 
@@ -25,6 +26,9 @@ class ClientInfo:
     language: str
     version: int
     last_update_ms: int = 0
+    """Time of the last heartbeat, as operators see it."""
+    last_heartbeat: float = 0.0
+    """The same by the monotonic clock, which decides when the client is gone."""
     subscriptions: list[SubscriptionData] = field(default_factory=list)
 
 
@@ -81,6 +85,7 @@ class ClientTable:
         self._clock = clock
         self._producers: dict[str, dict[Connection, ClientInfo]] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
+        self._groups: dict[Connection, tuple[set[str], set[str]]] = {}  # as producer, as consumer
         self._inconsistent: dict[str, Inconsistency] = {}
         self.inconsistencies_seen = 0
         """How often a group was found to disagree with itself; each change counts once."""
@@ -91,13 +96,22 @@ class ClientTable:
     # Producers.
 
     def register_producer(self, group: str, client: ClientInfo) -> None:
-        client.last_update_ms = self._clock.now_ms()
+        """Add a producer, or renew it."""
+        if not client.connection.is_open:
+            return  # its close is already known
+        self._seen(client)
+        self._groups_of(client.connection)[0].add(group)
         self._producers.setdefault(group, {})[client.connection] = client
 
     def unregister_producer(self, group: str, connection: Connection) -> None:
+        """Remove a producer."""
         members = self._producers.get(group, {})
-        if members.pop(connection, None) is not None and not members:
+        if members.pop(connection, None) is None:
+            return
+        if not members:
             del self._producers[group]
+        self._groups[connection][0].discard(group)
+        self._forget_if_without_groups(connection)
 
     def producers(self, group: str) -> list[ClientInfo]:
         """The connected producers of a group."""
@@ -118,12 +132,15 @@ class ClientTable:
 
     def register_consumer(self, client: ClientInfo, data: ConsumerData) -> bool:
         """Take a consumer's heartbeat in; True when it changed its group."""
+        if not client.connection.is_open:
+            return False
         group = self._consumers.get(data.group_name)
         if group is None:
             group = ConsumerGroup(data.group_name, data.consume_type, data.message_model, data.consume_from_where)
             self._consumers[data.group_name] = group
         member = ClientInfo(client.connection, client.client_id, client.language, client.version)
-        member.last_update_ms = self._clock.now_ms()
+        self._seen(member)
+        self._groups_of(member.connection)[1].add(group.name)
         member.subscriptions = data.subscription_data_set
         changed = group.join(member, data)
         self._check_consistency(group)
@@ -134,9 +151,13 @@ class ClientTable:
         return changed
 
     def unregister_consumer(self, group_name: str, connection: Connection) -> None:
+        """Remove a consumer from its group."""
         group = self._consumers.get(group_name)
-        if group is not None and group.members.pop(connection, None) is not None:
-            self._member_left(group)
+        if group is None or group.members.pop(connection, None) is None:
+            return
+        self._groups[connection][1].discard(group_name)
+        self._forget_if_without_groups(connection)
+        self._member_left(group)
 
     def consumer_group(self, group: str) -> ConsumerGroup | None:
         return self._consumers.get(group)
@@ -154,19 +175,40 @@ class ClientTable:
 
     # Leaving.
 
+    def may_join(self, connection: Connection, groups: Iterable[str]) -> bool:
+        """Whether a connection may be in these groups too."""
+        producer, consumer = self._groups.get(connection, ((), ()))
+        return len({*producer, *consumer, *groups}) <= MOST_GROUPS
+
     def connection_closed(self, connection: Connection) -> None:
-        for group_name in [name for name, members in self._producers.items() if connection in members]:
-            self.unregister_producer(group_name, connection)
-        for group in [g for g in self._consumers.values() if connection in g.members]:
-            self.unregister_consumer(group.name, connection)
+        """Remove the clients of a connection; the cost is that of its own groups."""
+        producer, consumer = self._groups.get(connection, ((), ()))
+        for group in list(producer):
+            self.unregister_producer(group, connection)
+        for group in list(consumer):
+            self.unregister_consumer(group, connection)
 
     def expire(self) -> None:
         """Close the connections of clients that sent no heartbeat for two minutes."""
-        oldest = self._clock.now_ms() - EXPIRY_MS
-        for connection in {c.connection for c in self._all() if c.last_update_ms < oldest}:
-            log.warning("client on %s sent no heartbeat for %d s", connection.peer, EXPIRY_MS // 1000)
+        oldest = self._clock.monotonic() - EXPIRY
+        for connection in {c.connection for c in self._all() if c.last_heartbeat < oldest}:
+            log.warning("client on %s sent no heartbeat for %d s", connection.peer, EXPIRY)
             connection.close("no heartbeat")
             self.connection_closed(connection)
+
+    def _seen(self, client: ClientInfo) -> None:
+        client.last_update_ms = self._clock.now_ms()
+        client.last_heartbeat = self._clock.monotonic()
+
+    def _groups_of(self, connection: Connection) -> tuple[set[str], set[str]]:
+        groups = self._groups.get(connection)
+        if groups is None:
+            groups = self._groups[connection] = (set(), set())
+        return groups
+
+    def _forget_if_without_groups(self, connection: Connection) -> None:
+        if not any(self._groups[connection]):
+            del self._groups[connection]
 
     def _all(self) -> Iterable[ClientInfo]:
         for members in self._producers.values():

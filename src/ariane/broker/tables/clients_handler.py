@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ariane.broker.names import check_group
 from ariane.broker.pull.subscriptions import compile_filter
 from ariane.broker.request_bodies import body_of
-from ariane.broker.tables.clients import ClientInfo
+from ariane.broker.tables.clients import MOST_GROUPS, ClientInfo
 from ariane.errors import ResponseError
 from ariane.filter import FilterSyntaxError, is_tag_type
 from ariane.message import retry_topic
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
 _UNIT_SUB = 2
+_LONGEST_HEARTBEAT = 1 << 20  # bytes: what is in a heartbeat is kept as long as its connection
 
 
 class ClientsHandler:
@@ -31,10 +32,17 @@ class ClientsHandler:
         self._clients = broker.clients
 
     def heartbeat(self, connection: Connection, request: Command) -> Command:
+        """Renew the producers and consumers of a connection."""
+        if len(request.body) > _LONGEST_HEARTBEAT:
+            remark = f"a heartbeat of {len(request.body)} bytes is longer than {_LONGEST_HEARTBEAT}"
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
         data = body_of(HeartbeatData, request)
         groups = [c.group_name for c in data.consumer_data_set] + [p.group_name for p in data.producer_data_set]
         for group in groups:
             check_group(group)
+        if not self._clients.may_join(connection, groups):
+            remark = f"one connection may be in at most {MOST_GROUPS} groups; close clients that are not used"
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
         client = ClientInfo(connection, data.client_id, request.language, request.version)
         for consumer in data.consumer_data_set:
             self._ensure_retry_topic(consumer)
@@ -44,8 +52,12 @@ class ClientsHandler:
         return request.reply()
 
     def _ensure_retry_topic(self, consumer: ConsumerData) -> None:
+        """Create the retry topic of a group; a group that may not exist has none, and its pulls are refused."""
         options = self._broker.options
-        config = self._broker.groups.find(consumer.group_name, auto_create=options.auto_create_subscription_group)
+        try:
+            config = self._broker.groups.find(consumer.group_name, auto_create=options.auto_create_subscription_group)
+        except ResponseError:
+            return
         if config is not None:
             sys_flag = _UNIT_SUB if consumer.unit_mode else 0
             self._broker.topics.ensure(retry_topic(consumer.group_name), config.retry_queue_nums, sys_flag=sys_flag)

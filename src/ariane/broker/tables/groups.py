@@ -4,8 +4,11 @@ import logging
 from collections.abc import Callable, Iterator
 
 from ariane.broker.names import SYSTEM_GROUPS, check_group, is_system_group
+from ariane.broker.seldom_log import SeldomLog
 from ariane.env import Clock
+from ariane.errors import ResponseError
 from ariane.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
+from ariane.protocol.codes import ResponseCode
 
 log = logging.getLogger("ariane.broker")
 
@@ -13,8 +16,11 @@ log = logging.getLogger("ariane.broker")
 class GroupTable:
     """Configuration of consumer groups by name."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, auto_create_max: int) -> None:
         self._clock = clock
+        self._auto_create_max = auto_create_max
+        self._on_demand: dict[str, float] = {}  # created by use in this run, and when
+        self._full = SeldomLog(log, clock)
         self._groups = {name: SubscriptionGroupConfig(name) for name in SYSTEM_GROUPS}
         self.version = DataVersion(clock.now_ms(), 0)
         self.on_change: list[Callable[[str], None]] = []
@@ -25,21 +31,44 @@ class GroupTable:
     def __iter__(self) -> Iterator[SubscriptionGroupConfig]:
         return iter(list(self._groups.values()))
 
+    def __len__(self) -> int:
+        return len(self._groups)
+
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         return self._groups.get(group)
 
     def find(self, group: str, *, auto_create: bool) -> SubscriptionGroupConfig | None:
-        """The group; created now where groups come into being by use."""
+        """The group, created if it is missing and may be created by use; ResponseError when there are too many."""
         config = self._groups.get(group)
         if config is None and (auto_create or is_system_group(group)):
-            config = SubscriptionGroupConfig(check_group(group))
+            check_group(group)
+            if len(self._groups) >= self._auto_create_max and not is_system_group(group):
+                self._full.warning("group %s is not created: %d exist (autoCreateGroupMax)", group, len(self._groups))
+                raise ResponseError(
+                    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                    f"subscription group [{group}] does not exist, and is not created: the broker has "
+                    f"{len(self._groups)} groups (autoCreateGroupMax={self._auto_create_max}); delete unused groups, "
+                    "or create this one with mqadmin updateSubGroup",
+                )
+            config = SubscriptionGroupConfig(group)
             log.info("group created on demand: %s", group)
+            self._on_demand[group] = self._clock.monotonic()
             self._put(config)
         return config
+
+    def on_demand(self, seconds: float) -> list[str]:
+        """The groups that were created by use in this run, at least `seconds` ago, and never configured."""
+        latest = self._clock.monotonic() - seconds
+        return [group for group, created in self._on_demand.items() if created <= latest]
+
+    def was_used(self, group: str) -> None:
+        """Keep a group that was created by use."""
+        self._on_demand.pop(group, None)
 
     def update(self, config: SubscriptionGroupConfig) -> None:
         """Create a group or change it."""
         check_group(config.group_name)
+        self._on_demand.pop(config.group_name, None)
         log.info("group %s: %s", "changed" if config.group_name in self._groups else "created", config)
         self._put(config)
 
@@ -48,6 +77,7 @@ class GroupTable:
         config = self._groups.get(group)
         if config is not None and config.consume_enable:
             config.consume_enable = False
+            self._on_demand.pop(group, None)
             log.warning("group disabled: %s", group)
             self._put(config)
 
@@ -55,6 +85,7 @@ class GroupTable:
         """Forget a group; False when there was none."""
         if self._groups.pop(group, None) is None:
             return False
+        self._on_demand.pop(group, None)
         log.info("group deleted: %s", group)
         self._tell(group)
         return True

@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from ariane.broker.seldom_log import SeldomLog
+from ariane.env import Clock
 from ariane.protocol.bodies import ConsumerOffsetTable
 
 log = logging.getLogger("ariane.broker")
@@ -29,7 +31,10 @@ def split_key(key: str) -> tuple[str, str]:
 class OffsetTable:
     """Committed offsets by topic@group and queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock, most: int) -> None:
+        self._most = most
+        self._late = SeldomLog(log, clock)
+        self._full = SeldomLog(log, clock)
         self._offsets: dict[str, dict[int, int]] = {}
         self._readers: dict[str, dict[int, str]] = {}
         self._resets: dict[str, dict[int, int]] = {}  # a client may still commit backward to these
@@ -56,7 +61,7 @@ class OffsetTable:
         return self.commit_by_key(offset_key(topic, group), queue_id, offset, by=by, explicit=explicit)
 
     def commit_by_key(self, key: str, queue_id: int, offset: int, *, by: str = "", explicit: bool = False) -> bool:
-        """The same for who has the key of the group and the topic."""
+        """Like `commit`, for a caller that has the key."""
         queues = self._offsets.get(key)
         committed = -1 if queues is None else queues.get(queue_id, -1)
         if offset == committed:
@@ -67,10 +72,17 @@ class OffsetTable:
             self._refuse(key, queue_id, offset, committed)
             return False
         if queues is None:
+            if len(self._offsets) >= self._most:
+                self._full.warning("%s: no offset is kept, %d are (consumerOffsetMax)", key, len(self._offsets))
+                return False
             queues = self._offsets[key] = {}
         queues[queue_id] = offset
         self._mark(key)
         return True
+
+    def is_full(self, group: str, topic: str) -> bool:
+        """Whether a commit of this group in this topic is refused because too many are kept."""
+        return len(self._offsets) >= self._most and offset_key(topic, group) not in self._offsets
 
     def reading(self, key: str, queue_id: int, reader: str) -> None:
         """Remember who pulls a queue now, by the address of its connection."""
@@ -118,6 +130,10 @@ class OffsetTable:
         """Groups that have committed in a topic."""
         return {g for t, g in map(split_key, self._offsets) if t == topic}
 
+    def groups(self) -> set[str]:
+        """Groups that have committed in any topic."""
+        return {split_key(key)[1] for key in self._offsets}
+
     def remove_group(self, group: str) -> None:
         """Forget all offsets of a group."""
         self._remove(key for key in self._offsets if split_key(key)[1] == group)
@@ -137,6 +153,8 @@ class OffsetTable:
                 dropped += 1
             if not queues:
                 self._remove([key])
+        for key in [key for key in self._readers if key not in self._offsets]:
+            del self._readers[key]
         return dropped
 
     def lowest(self, topic: str, leave_out: Iterable[str] = ()) -> dict[int, int]:
@@ -191,7 +209,7 @@ class OffsetTable:
 
     def _refuse(self, key: str, queue_id: int, offset: int, committed: int) -> None:
         self.refused += 1
-        log.warning("%s queue %d: a late commit of %d leaves the offset at %d", key, queue_id, offset, committed)
+        self._late.warning("%s queue %d: a late commit of %d leaves the offset at %d", key, queue_id, offset, committed)
 
     def _remove(self, keys: Iterable[str]) -> None:
         for key in list(keys):

@@ -23,8 +23,6 @@ from ariane.remoting import Connection, Handler
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
-_MOST_QUEUES = 1 << 16  # beyond any topic; keeps a stray number from filling the table
-
 
 class OffsetsHandler:
     """Answers questions for offsets and takes commits."""
@@ -51,14 +49,31 @@ class OffsetsHandler:
         return bool(entries) and self._store.log_max - entries[0][0] > self._store.options.memory_for_messages
 
     def update(self, connection: Connection, request: Command) -> Command:
-        """Commit. A request that wants an answer is somebody's decision; a one-way one may be late news."""
+        """Commit. A request that wants an answer is somebody's decision; a one-way one may be late news.
+
+        Apache's broker keeps what anybody commits; here a topic, a queue and a group that do not exist are refused.
+        """
         h = request.parsed(UpdateConsumerOffsetRequest)
         check_group(h.consumer_group)
         check_topic(h.topic)
-        if h.commit_offset < 0 or not 0 <= h.queue_id < _MOST_QUEUES:
+        if h.commit_offset < 0 or h.queue_id < 0:
             remark = f"queueId[{h.queue_id}] or commitOffset[{h.commit_offset}] is illegal"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
-        self._broker.offsets.commit(
+        broker = self._broker
+        if not broker.queues.exists(h.topic, h.queue_id):
+            remark = f"topic[{h.topic}] or its queue {h.queue_id} not exist, create it before you commit an offset"
+            raise ResponseError(ResponseCode.TOPIC_NOT_EXIST, remark)
+        auto_create = broker.options.auto_create_subscription_group
+        if broker.groups.find(h.consumer_group, auto_create=auto_create) is None:
+            remark = f"subscription group [{h.consumer_group}] does not exist, create it with mqadmin updateSubGroup"
+            raise ResponseError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+        if broker.offsets.is_full(h.consumer_group, h.topic):
+            remark = (
+                f"the broker keeps offsets of {broker.options.consumer_offset_max} groups and topics "
+                "(consumerOffsetMax) and no more; delete unused groups"
+            )
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+        broker.offsets.commit(
             h.consumer_group, h.topic, h.queue_id, h.commit_offset, by=connection.peer, explicit=not request.is_oneway
         )
         return request.reply()

@@ -1,39 +1,73 @@
-"""Locks on queues for ordered consuming: one owner per group and queue, kept alive by asking again."""
+"""Locks on queues for ordered consuming: one owner per group and queue, kept by renewing it."""
 
+import logging
 from collections.abc import Iterable
 
+from ariane.broker.seldom_log import SeldomLog
 from ariane.env import Clock
 from ariane.message import MessageQueue
 
+log = logging.getLogger("ariane.broker")
+
 
 class QueueLocks:
-    """Who may consume a queue in order; a lock not renewed within `lifetime_ms` is anybody's."""
+    """Which client may consume a queue in order. A lock that is not renewed within `lifetime_ms` is free again.
 
-    def __init__(self, clock: Clock, lifetime_ms: int) -> None:
+    A lock outlives the connection of its owner: the client may go on with what it has pulled until its own copy of the
+    lock expires, and no other client may consume the queue meanwhile.
+    """
+
+    def __init__(self, clock: Clock, lifetime_ms: int, most: int) -> None:
         self._clock = clock
-        self._lifetime_ms = lifetime_ms
-        self._locks: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
+        self._lifetime = lifetime_ms / 1000
+        self._most = most
+        self._locks: dict[str, dict[MessageQueue, tuple[str, float]]] = {}  # group, queue: owner, time of its renewal
+        self._count = 0
+        self._full = SeldomLog(log, clock)
+
+    def __len__(self) -> int:
+        return self._count
 
     def lock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
-        """Lock what is free or already the client's; which queues it holds now."""
-        now = self._clock.now_ms()
-        owners = self._locks.setdefault(group, {})
+        """Lock the queues that are free or already the client's, and return them."""
+        now = self._clock.monotonic()
+        owners = self._locks.get(group, {})
         locked: list[MessageQueue] = []
         for queue in queues:
-            owner, since = owners.get(queue, (client_id, now))
-            if owner == client_id or now - since > self._lifetime_ms:
-                owners[queue] = (client_id, now)
-                locked.append(queue)
+            held = owners.get(queue)
+            if held is not None and held[0] != client_id and now - held[1] <= self._lifetime:
+                continue
+            if held is None:
+                if self._count >= self._most:
+                    self._full.warning("group %s gets no lock: all %d locks (queueLockMax) are held", group, self._most)
+                    continue
+                self._count += 1
+                self._locks[group] = owners
+            owners[queue] = (client_id, now)
+            locked.append(queue)
         return locked
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Release what the client holds; the locks of others stay."""
+        """Release the queues that the client holds; the locks of others stay."""
         owners = self._locks.get(group, {})
         for queue in queues:
-            if owners.get(queue, ("", 0))[0] == client_id:
-                del owners[queue]
+            if queue in owners and owners[queue][0] == client_id:
+                self._release(group, owners, queue)
 
     def owner(self, group: str, queue: MessageQueue) -> str | None:
-        """Who holds a queue now."""
-        owner, since = self._locks.get(group, {}).get(queue, (None, 0))
-        return owner if owner is not None and self._clock.now_ms() - since <= self._lifetime_ms else None
+        """The client that holds a queue now."""
+        held = self._locks.get(group, {}).get(queue)
+        return held[0] if held is not None and self._clock.monotonic() - held[1] <= self._lifetime else None
+
+    def expire(self) -> None:
+        """Drop the locks that were not renewed in time."""
+        oldest = self._clock.monotonic() - self._lifetime
+        for group, owners in list(self._locks.items()):
+            for queue in [queue for queue, (_, renewed) in owners.items() if renewed < oldest]:
+                self._release(group, owners, queue)
+
+    def _release(self, group: str, owners: dict[MessageQueue, tuple[str, float]], queue: MessageQueue) -> None:
+        del owners[queue]
+        self._count -= 1
+        if not owners:
+            del self._locks[group]

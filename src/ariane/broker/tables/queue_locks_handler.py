@@ -20,8 +20,11 @@ def handlers(broker: Broker) -> dict[int, Handler]:
 
     def lock(_: Connection, request: Command) -> Command:
         body = body_of(LockBatchRequestBody, request)
-        check_group(body.consumer_group)
-        held = locks.lock(body.consumer_group, [key.queue() for key in body.mq_set], body.client_id)
+        group = check_group(body.consumer_group)
+        if broker.groups.find(group, auto_create=broker.options.auto_create_subscription_group) is None:
+            return request.reply(body=LockBatchResponseBody([]).encode())
+        queues = [key.queue() for key in body.mq_set if broker.queues.exists(key.topic, key.queue_id)]
+        held = locks.lock(group, queues, body.client_id)
         return request.reply(body=LockBatchResponseBody([QueueKey.of(queue) for queue in held]).encode())
 
     def unlock(_: Connection, request: Command) -> Command:

@@ -7,10 +7,13 @@ from typing import Final
 from ariane import message
 from ariane.broker.config import BrokerOptions
 from ariane.broker.names import SYSTEM_TOPICS, check_topic
+from ariane.broker.seldom_log import SeldomLog
 from ariane.env import Clock
+from ariane.errors import ResponseError
 from ariane.message import AUTO_CREATE_TOPIC
 from ariane.protocol.bodies import DataVersion, KVTable, TopicConfig, TopicConfigTable
 from ariane.protocol.bodies.topics import INHERIT, READ, WRITE
+from ariane.protocol.codes import ResponseCode
 
 log = logging.getLogger("ariane.broker")
 
@@ -24,6 +27,8 @@ class TopicTable:
 
     def __init__(self, options: BrokerOptions, clock: Clock) -> None:
         self._clock = clock
+        self._auto_create_max = options.auto_create_topic_max
+        self._full = SeldomLog(log, clock)
         self._topics: dict[str, TopicConfig] = {c.topic_name: c for c in _boot_topics(options)}
         self.version = DataVersion(clock.now_ms(), 0)
         self.on_change: list[Callable[[str], None]] = []
@@ -82,7 +87,7 @@ class TopicTable:
     def create_on_send(
         self, topic: str, default_topic: str, queues: int, sys_flag: int, *, auto_create: bool
     ) -> TopicConfig | None:
-        """Create a topic in the image of `default_topic`, if that passes its permission on."""
+        """Create a topic like `default_topic` if that may be inherited; ResponseError when there are too many."""
         default = self._topics.get(default_topic)
         if default is None or not default.perm & INHERIT:
             return None
@@ -91,8 +96,17 @@ class TopicTable:
         queues = min(queues, default.write_queue_nums)
         if queues <= 0:
             return None
+        check_topic(topic)
+        if len(self._topics) >= self._auto_create_max:
+            self._full.warning("topic %s is not created: there are %d (autoCreateTopicMax)", topic, len(self._topics))
+            raise ResponseError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{topic}] not exist, and is not created: the broker has {len(self._topics)} topics "
+                f"(autoCreateTopicMax={self._auto_create_max}); delete unused topics, or create this one with "
+                "mqadmin updateTopic",
+            )
         perm = default.perm & ~INHERIT
-        config = TopicConfig(check_topic(topic), queues, queues, perm, default.topic_filter_type, sys_flag)
+        config = TopicConfig(topic, queues, queues, perm, default.topic_filter_type, sys_flag)
         log.info("topic created on send after %s: %s", default_topic, config)
         self._put(config)
         return config

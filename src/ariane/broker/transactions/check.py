@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -34,6 +35,46 @@ log = logging.getLogger("ariane.broker.transactions")
 
 BATCH: Final = 200  # half messages looked at before other work gets its turn
 LONGEST: Final = 60.0  # seconds of one round
+MOST_LISTED: Final = 5  # groups and messages named in a round's log line
+
+
+class RoundReport:
+    """What one round did, for the one line that it logs."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.given_up = 0
+        self.refused = ""
+        self.without_producer: Counter[str] = Counter()
+        self.unreachable: Counter[str] = Counter()
+        self.examples: list[str] = []
+
+    def write(self) -> None:
+        """Log the round; nothing when it did nothing."""
+        parts = [f"{self.asked} producers asked"] if self.asked else []
+        if self.without_producer:
+            parts.append(f"{self.without_producer.total()} without a producer ({_groups(self.without_producer)})")
+        if self.unreachable:
+            parts.append(f"{self.unreachable.total()} producers not reached ({_groups(self.unreachable)})")
+        if self.refused:
+            parts.append(f"stopped: the store refuses copies ({self.refused})")
+        if self.given_up:
+            examples = ", ".join(self.examples)
+            parts.append(f"{self.given_up} given up undecided and moved to {CHECK_MAX_TIME_TOPIC} ({examples} ...)")
+        if not parts:
+            return
+        level = logging.INFO
+        if self.without_producer or self.unreachable or self.refused:
+            level = logging.WARNING
+        if self.given_up:
+            level = logging.ERROR
+        log.log(level, "check of half messages: %s", "; ".join(parts))
+
+
+def _groups(counted: Counter[str]) -> str:
+    """The groups with the most half messages."""
+    listed = ", ".join(f"{group}: {count}" for group, count in counted.most_common(MOST_LISTED))
+    return listed if len(counted) <= MOST_LISTED else f"{listed}, ..."
 
 
 class Offsets(Protocol):
@@ -133,6 +174,7 @@ class TransactionCheck:
         self._rules = rules
         self._clock = clock
         self._give_up_topic = give_up_topic
+        self._report = RoundReport()
         self.asked = 0
         self.given_up = 0
 
@@ -185,7 +227,8 @@ class TransactionCheck:
     # A round.
 
     async def round(self) -> None:
-        """Look at every undecided half message that is old enough, then keep how far that went."""
+        """Look at every undecided half message that is old enough, then keep how far that went and log it."""
+        self._report = RoundReport()
         start_ms, start = self._clock.now_ms(), self._clock.monotonic()
         low = self._store.min_offset(HALF_TOPIC, HALF_QUEUE)
         if self._queue.half < low:
@@ -196,6 +239,7 @@ class TransactionCheck:
             if looked % BATCH == 0:
                 await asyncio.sleep(0)
         self.keep()
+        self._report.write()
 
     def keep(self) -> None:
         """Commit both fronts, as Apache's broker does, so that either broker goes on where the other stopped."""
@@ -246,7 +290,9 @@ class TransactionCheck:
             log.error("half message %d cannot be moved to %s: %s", offset, CHECK_MAX_TIME_TOPIC, result.status.name)
             return False
         self.given_up += 1
-        log.error("half message %d (%s) is given up undecided", offset, properties.get(UNIQUE_KEY))
+        self._report.given_up += 1
+        if len(self._report.examples) < MOST_LISTED:
+            self._report.examples.append(properties.get(UNIQUE_KEY) or f"offset {offset}")
         return True
 
     def _put_off(self, half: Unit, properties: dict[str, str]) -> bool:
@@ -261,13 +307,15 @@ class TransactionCheck:
             return False
         producer = self._producer(properties[PRODUCER_GROUP])
         if producer is None:
-            log.warning("no producer of group %s to ask about a half message", properties[PRODUCER_GROUP])
+            self._report.without_producer[properties[PRODUCER_GROUP]] += 1
             return True
         try:
             producer.oneway(question(half, copy))
+        except RemotingError:
+            self._report.unreachable[properties[PRODUCER_GROUP]] += 1
+        else:
             self.asked += 1
-        except RemotingError as error:
-            log.warning("a producer of group %s could not be asked: %s", properties[PRODUCER_GROUP], error)
+            self._report.asked += 1
         return True
 
     def _again(self, half: Unit, properties: dict[str, str]) -> Unit | None:
@@ -275,7 +323,7 @@ class TransactionCheck:
         copy = copy_of(half, HALF_TOPIC, HALF_QUEUE, properties)
         result = self._put(copy)
         if result.status not in STORED:
-            log.warning("half message %d cannot be stored again: %s", half.queue_offset, result.status.name)
+            self._report.refused = result.status.name
             return None
         copy.properties = packed(properties)
         copy.queue_offset, copy.physical_offset = result.queue_offset, result.physical_offset

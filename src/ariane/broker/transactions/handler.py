@@ -39,7 +39,7 @@ class TransactionHandler:
         if self._broker.options.broker_role == "SLAVE":
             raise ResponseError(ResponseCode.SLAVE_NOT_AVAILABLE, "a slave decides no transactions")
         if header.commit_or_rollback == TRANSACTION_NOT:
-            log.info("group %s does not know yet about %s", header.producer_group, header.msg_id)
+            log.debug("group %s does not know yet about %s", header.producer_group, header.msg_id)
             return request.reply()
         if header.commit_or_rollback not in (TRANSACTION_COMMIT, TRANSACTION_ROLLBACK):
             remark = f"{header.commit_or_rollback} is no decision on a transaction"
@@ -58,9 +58,7 @@ class TransactionHandler:
         transactions = self._broker.kinds.transactions
         half = transactions.half_at(header)
         if transactions.is_decided(half):
-            log.warning(
-                "group %s decides %s once more; the first decision stands", header.producer_group, header.msg_id
-            )
+            log.debug("group %s decides %s once more; the first decision stands", header.producer_group, header.msg_id)
             return request.reply()
         if header.commit_or_rollback == TRANSACTION_COMMIT:
             return self._commit(connection, request, half)

@@ -1,0 +1,75 @@
+"""Removing what is no longer used: offsets of dropped queues, groups that a client only named, expired locks."""
+
+import logging
+from typing import Final
+
+from ariane.broker.tables.clients import ClientTable
+from ariane.broker.tables.groups import GroupTable
+from ariane.broker.tables.offsets import OffsetTable
+from ariane.broker.tables.queue_locks import QueueLocks
+from ariane.broker.tables.queues import QueueEnds, Queues
+from ariane.broker.tables.topics import TopicTable
+from ariane.message import dead_letter_topic, retry_topic
+from ariane.protocol.bodies import DataVersion
+
+log = logging.getLogger("ariane.broker")
+
+UNUSED: Final = 600.0  # seconds after which a group created by use must have been used
+
+
+class Pruning:
+    """One pass over the tables; state that a client caused by naming things does not outlive the client for long."""
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        clients: ClientTable,
+        locks: QueueLocks,
+        queues: Queues,
+        store: QueueEnds,
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._clients = clients
+        self._locks = locks
+        self._queues = queues
+        self._store = store
+        self._topics_seen: DataVersion | None = None
+
+    def run(self) -> None:
+        """Remove what is unused now."""
+        self._locks.expire()
+        if self._topics_seen != self._topics.version:  # offsets lose their queue when a topic changes
+            self._topics_seen = self._topics.version
+            self._offsets.drop_dead_queues(self._queues.exists)
+        self._drop_unused_groups()
+
+    def _drop_unused_groups(self) -> None:
+        """Delete groups that came into being by use, have no member, and never committed an offset or failed a message.
+
+        Their members would create them again. A group that was configured or used stays.
+        """
+        created = self._groups.on_demand(UNUSED)
+        if not created:
+            return
+        used = self._offsets.groups()
+        dropped = 0
+        for group in created:
+            if group in used or self._has_failed_messages(group):
+                self._groups.was_used(group)
+            elif self._clients.consumer_group(group) is None:
+                self._groups.delete(group)
+                self._topics.delete(retry_topic(group))
+                dropped += 1
+        if dropped:
+            log.info("%d groups that were created by use and never consumed are deleted", dropped)
+
+    def _has_failed_messages(self, group: str) -> bool:
+        if dead_letter_topic(group) in self._topics:
+            return True
+        retry = self._topics.get(retry_topic(group))
+        queues = 0 if retry is None else max(retry.read_queue_nums, retry.write_queue_nums)
+        return any(self._store.max_offset(retry_topic(group), queue_id) > 0 for queue_id in range(queues))
