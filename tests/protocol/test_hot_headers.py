@@ -44,10 +44,21 @@ def test_fields_that_are_no_part_of_the_header_can_be_read_too() -> None:
     assert command.fields["AccessKey"] == "me"
 
 
-def test_a_change_of_the_fields_is_seen() -> None:
+def test_reading_the_fields_does_not_cost_the_typed_header() -> None:
     command = received(RequestCode.SEND_MESSAGE_V2, SEND.fields())
-    command.fields["b"] = "elsewhere"
-    assert command.parsed(SendMessageRequestV2).topic == "elsewhere"
+    typed = command.parsed(SendMessageRequestV2)
+    assert command.fields == command.wire_fields() == SEND.fields()
+    assert command.parsed(SendMessageRequestV2) is typed
+
+
+@pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE_V2, RequestCode.HEART_BEAT])
+def test_a_signature_covers_nulls_and_numbers_as_text(code: int) -> None:
+    fields = b'{"a":"g","n":null,"x":7,"t":true,"text":"null"}'
+    header = b'{"code":%d,"opaque":1,"remark":null,"extFields":%s}' % (code, fields)
+    command = decode_header(JSON, header)
+    assert command.fields == {"a": "g", "x": "7", "t": "true", "text": "null"}
+    assert command.wire_fields() == {"a": "g", "n": "null", "x": "7", "t": "true", "text": "null"}
+    assert decode_header(JSON, b'{"code":%d,"remark":null}' % code).wire_fields() == {}
 
 
 def test_another_header_than_the_usual_is_read_from_the_fields() -> None:

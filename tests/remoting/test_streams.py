@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ariane.env import ManualClock, SystemClock
-from ariane.errors import ProtocolError, RequestTimeout, ResponseError, SendFailed
+from ariane.errors import ProtocolError, RequestTimeout, SendFailed
 from ariane.protocol.command import ONEWAY, Command
 from ariane.protocol.frame import MAX_FRAME, FrameDecoder, encode
 from ariane.remoting import Connection, Server
@@ -87,7 +87,7 @@ async def test_a_body_is_sent_from_where_it_lies(serve, dial):
 
     def pull(connection, request):
         connection.send(request.reply(0, body=b"first"))
-        connection.send_parts(request.reply(0), parts, sum(map(len, parts)))
+        connection.answer_parts(request, request.reply(0), parts, sum(map(len, parts)))
         connection.send(request.reply(0, body=b"last"))
 
     server = await serve({1: pull})
@@ -404,38 +404,7 @@ async def test_a_client_closes_connections_it_does_not_use(serve, dial):
     await until(lambda: not server.connections)
 
 
-# Hooks.
-
-
-class Hook:
-    def __init__(self, refuse: bool = False) -> None:
-        self.refuse = refuse
-        self.seen: list[tuple[str, int]] = []
-
-    def before_request(self, peer: str, command: Command) -> None:
-        assert peer.startswith("127.0.0.1:")
-        self.seen.append(("before", command.code))
-        if self.refuse:
-            raise ResponseError(16, "not you")
-        command.fields["hook"] = "was here"
-
-    def after_response(self, peer: str, request: Command, response: Command) -> None:
-        self.seen.append(("after", request.code))
-
-
-async def test_hooks_see_requests_and_responses_on_both_sides(serve, dial):
-    theirs, ours = Hook(), Hook()
-    server = await serve(hooks=[theirs])
-    answer = await dial(hooks=[ours]).request(at(server), Command(ECHO), 30)
-    assert answer.fields == {"hook": "was here"}
-    assert theirs.seen == ours.seen == [("before", ECHO), ("after", ECHO)]
-
-
-async def test_a_hook_of_the_server_may_refuse(serve, dial):
-    handled = []
-    server = await serve({1: lambda _, r: handled.append(r)}, hooks=[Hook(refuse=True)])
-    answer = await dial().request(at(server), Command(1), 30)
-    assert (answer.code, answer.remark, handled) == (16, "not you", [])
+# Coming and going.
 
 
 async def test_listeners_hear_of_connections_that_come_and_go(serve, dial):

@@ -35,9 +35,10 @@ from ariane.protocol.units import TRANSACTION_PREPARED, Unit
 from ariane.remoting import (
     Client,
     Connection,
+    Gate,
     Handler,
     Limits,
-    RpcHook,
+    Observer,
     Server,
     SocketOptions,
     TlsClient,
@@ -74,7 +75,14 @@ class Broker:
     `start`. Parts with a life of their own go to `parts` (anything with `start()` and `async stop()`).
     """
 
-    def __init__(self, options: BrokerOptions, env: Env | None = None, *, hooks: tuple[RpcHook, ...] = ()) -> None:
+    def __init__(
+        self,
+        options: BrokerOptions,
+        env: Env | None = None,
+        *,
+        gates: tuple[Gate, ...] = (),
+        observers: tuple[Observer, ...] = (),
+    ) -> None:
         options.settings.refuse_absent()
         self.options = options
         self.env = env or Env()
@@ -118,7 +126,8 @@ class Broker:
         self.kinds = MessageKinds(self)
         self.parts += [self.kinds, Expressions(self)]
         self.handlers: dict[int, Handler] = all_handlers(self)
-        self._hooks = hooks
+        self._gates = gates
+        self._observers = observers
         self._server = self._new_server(self.handlers)
         self._vip: Server | None = None
         self._started: list[Part] = []
@@ -194,7 +203,8 @@ class Broker:
             handlers,
             clock=self.env.clock,
             tls=TlsServer.from_properties(tls_properties(options.settings.values, self.env.files)),
-            hooks=self._hooks,
+            gates=self._gates,
+            observers=self._observers,
             idle_timeout=options.server_channel_max_idle_time_seconds,
             on_close=self._connection_closed,
             after_read=self.flow.read_done,

@@ -83,13 +83,16 @@ class Command:
 
     @property
     def fields(self) -> dict[str, str]:
-        """The extension fields. Whoever has taken them may change them: from then on `parsed` reads them anew."""
+        """The extension fields. Those of a received command are not to be changed."""
         fields = self._fields
         if fields is None:
             fields = self._fields = _decode(self._raw).extFields or {} if self._raw else {}
-            self._typed = None
-            self.sending = None
-            self.pulling = None
+        return fields
+
+    def wire_fields(self) -> dict[str, str]:
+        """The extension fields as a signature covers them: like `fields`, but a JSON null is there as `null`."""
+        if not self._raw or (fields := _nulls_as_text(self._raw)) is None:
+            return self.fields
         return fields
 
     def parsed(self, kind: type[_H]) -> _H:
@@ -172,6 +175,7 @@ def _from_any_json(header: bytes) -> Command:
         remark=h.remark,
         language=h.language,
         version=h.version,
+        raw=header,
     )
 
 
@@ -180,6 +184,14 @@ def _decode(header: bytes) -> JsonHeader:
         return _decode_json(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _lenient(header)
+
+
+def _nulls_as_text(header: bytes) -> dict[str, str] | None:
+    """The fields of a header that has nulls among them; None for any other."""
+    if b"null" not in header:
+        return None
+    raw: Any = msgspec.json.decode(header)
+    return {str(k): "null" if v is None else _text(v) for k, v in (raw.get("extFields") or {}).items()}
 
 
 def _lenient(header: bytes) -> JsonHeader:

@@ -138,6 +138,18 @@ def encode_head(command: Command, body_length: int) -> bytes:
     return framed(encode_header(command), command.serialization, body_length)
 
 
+def decode_head(frame: bytes) -> Command:
+    """The command at the beginning of a frame that we encoded, without its body."""
+    _, mark = _HEAD.unpack_from(frame)
+    return decode_header(mark >> 24, frame[8 : 8 + (mark & 0xFFFFFF)])
+
+
+def body_length(frame: bytes) -> int:
+    """How many bytes of body a frame says it has."""
+    head: tuple[int, int] = _HEAD.unpack_from(frame)
+    return head[0] - 4 - (head[1] & 0xFFFFFF)
+
+
 def framed(header: bytes, serialization: int, body_length: int = 0) -> bytes:
     """A header as the beginning of a frame whose body has `body_length` bytes."""
     size = len(header)

@@ -7,6 +7,7 @@ from ariane.remoting.address import format_address, parse_address
 from ariane.remoting.client import Client
 from ariane.remoting.connection import Connection
 from ariane.remoting.endpoint import Handler, RpcHook
+from ariane.remoting.gates import Gate, Observer, Peer
 from ariane.remoting.guard import Limits
 from ariane.remoting.server import Server
 from ariane.remoting.sockets import SocketOptions
@@ -15,8 +16,11 @@ from ariane.remoting.tls import TlsClient, TlsMode, TlsServer
 __all__ = [
     "Client",
     "Connection",
+    "Gate",
     "Handler",
     "Limits",
+    "Observer",
+    "Peer",
     "RpcHook",
     "Server",
     "SocketOptions",

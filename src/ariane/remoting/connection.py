@@ -10,7 +10,7 @@ from typing import Any, Final
 from ariane.errors import ArianeError, ProtocolError, RequestTimeout, ResponseError, SendFailed
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import ONEWAY, RESPONSE, Command
-from ariane.protocol.frame import FrameDecoder, encode, encode_head
+from ariane.protocol.frame import FrameDecoder, body_length, decode_head, encode, encode_head
 from ariane.protocol.ids import pack_host
 from ariane.remoting.address import format_address, socket_address
 from ariane.remoting.endpoint import Endpoint, log
@@ -46,9 +46,10 @@ class Connection:
         self._handlers = endpoint.handlers
         self._code = -1
         self._handler = endpoint.fallback  # of the last request's code
-        self._hooks = endpoint.hooks_in
-        self.watched = bool(endpoint.hooks_in)
-        """Whether somebody wants to see every answer before it leaves."""
+        self._gates = endpoint.gates
+        self._observers = endpoint.observers
+        self._is_guarded = bool(endpoint.gates or endpoint.observers)
+        self._is_observed = bool(endpoint.observers)
         self._tls = tls
         self._peek = peek
         self._raw = tls is not None or peek is not None
@@ -149,38 +150,41 @@ class Connection:
         if not self.is_open:
             return
         if len(command.body) >= JOIN_BELOW:
-            self.send_parts(command, [memoryview(command.body)], len(command.body))
+            self._put_parts(encode_head(command, len(command.body)), [memoryview(command.body)], len(command.body))
             return
-        self.send_encoded(encode(command))
-
-    def send_encoded(self, data: bytes) -> None:
-        """Write a frame that is already in bytes; hooks never see it, so ask `watched` first."""
-        if not self.is_open:
-            return
-        self._out.append(data)
-        self._out_size += len(data)
-        self._schedule_flush()
-
-    def send_parts(self, command: Command, parts: list[memoryview], length: int) -> None:
-        """Write a command whose body is sent from where it lies, `length` bytes in all."""
-        self.send_encoded_parts(encode_head(command, length), parts, length)
-
-    def send_encoded_parts(self, head: bytes, parts: list[memoryview], length: int) -> None:
-        """The same when the beginning of the frame is already in bytes."""
-        if not self.is_open:
-            return
-        self._out.append(head)
-        self._out.extend(parts)
-        self._out_size += len(head) + length
-        self._schedule_flush()
+        self._put(encode(command))
 
     def answer(self, request: Command, response: Command) -> None:
         """Send the response to a request, unless it was one-way."""
         if request.flag & ONEWAY:
             return
-        for hook in self._hooks:
-            hook.after_response(self.peer, request, response)
+        if self._is_observed:
+            self._observe_response(request, response, len(response.body))
         self.send(response)
+
+    def answer_encoded(self, request: Command, frame: bytes) -> None:
+        """Like `answer`, for a response that is already a frame."""
+        if request.flag & ONEWAY:
+            return
+        if self._is_observed:
+            self._observe_response(request, decode_head(frame), body_length(frame))
+        self._put(frame)
+
+    def answer_parts(self, request: Command, response: Command, parts: list[memoryview], length: int) -> None:
+        """Like `answer`, for a body of `length` bytes that is sent from where it is stored."""
+        if request.flag & ONEWAY:
+            return
+        if self._is_observed:
+            self._observe_response(request, response, length)
+        self._put_parts(encode_head(response, length), parts, length)
+
+    def answer_encoded_parts(self, request: Command, head: bytes, parts: list[memoryview], length: int) -> None:
+        """Like `answer_parts`, when everything before the body is already encoded."""
+        if request.flag & ONEWAY:
+            return
+        if self._is_observed:
+            self._observe_response(request, decode_head(head), length)
+        self._put_parts(head, parts, length)
 
     def submit(self, command: Command, timeout: float) -> asyncio.Future[Command]:
         """Send a request now; the future is its answer."""
@@ -207,7 +211,7 @@ class Connection:
             answer.set_exception(SendFailed(f"the connection to {self.address} is gone: {self._why or 'closed'}"))
             return
         self._waiters.put(opaque, timeout, answer)
-        self.send_encoded(data)
+        self._put(data)
 
     def forget(self, opaque: int) -> None:
         """Nobody waits for this answer any more."""
@@ -368,8 +372,8 @@ class Connection:
             self._code = command.code
         handler = self._handler
         try:
-            for hook in self._hooks:
-                hook.before_request(self.peer, command)
+            if self._is_guarded:
+                self._admit(command)
             result = handler(self, command)
             if result is None:
                 return
@@ -379,6 +383,23 @@ class Connection:
                 self._follow(command, result)
         except Exception as error:
             self._answer_error(command, error)
+
+    def _admit(self, request: Command) -> None:
+        """Show a request to the observers, then ask the gates; one that refuses raises."""
+        for observer in self._observers:
+            try:
+                observer.requested(self, request)
+            except Exception as error:
+                self._endpoint.log.fault(error, "%s: an observer of requests failed", self._endpoint.name)
+        for gate in self._gates:
+            gate.check(self, request)
+
+    def _observe_response(self, request: Command, response: Command, body_size: int) -> None:
+        for observer in self._observers:
+            try:
+                observer.answered(self, request, response, body_size)
+            except Exception as error:
+                self._endpoint.log.fault(error, "%s: an observer of responses failed", self._endpoint.name)
 
     def _answer_error(self, request: Command, error: Exception) -> None:
         if isinstance(error, ResponseError):
@@ -457,6 +478,21 @@ class Connection:
         self._drained = None
 
     # Writing.
+
+    def _put(self, frame: bytes) -> None:
+        if not self.is_open:
+            return
+        self._out.append(frame)
+        self._out_size += len(frame)
+        self._schedule_flush()
+
+    def _put_parts(self, head: bytes, parts: list[memoryview], length: int) -> None:
+        if not self.is_open:
+            return
+        self._out.append(head)
+        self._out.extend(parts)
+        self._out_size += len(head) + length
+        self._schedule_flush()
 
     def _check_open(self) -> None:
         if not self.is_open:

@@ -10,6 +10,7 @@ from ariane.env import Clock
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.frame import MAX_FRAME
+from ariane.remoting.gates import Gate, Observer
 from ariane.remoting.guard import Guard, Limits
 from ariane.remoting.limited_log import LimitedLog
 from ariane.remoting.sockets import SocketOptions
@@ -24,7 +25,7 @@ Listener = Callable[["Connection"], None]
 
 
 class RpcHook(Protocol):
-    """Sees every request and its response. On a server it may raise ResponseError to refuse the request."""
+    """Sees every request that a client sends, and its response; it may change the request."""
 
     def before_request(self, peer: str, command: Command) -> None: ...
 
@@ -46,7 +47,8 @@ class Endpoint:
         clock: Clock,
         *,
         fallback: Handler | None = None,
-        hooks_in: Sequence[RpcHook] = (),
+        gates: Sequence[Gate] = (),
+        observers: Sequence[Observer] = (),
         hooks_out: Sequence[RpcHook] = (),
         on_open: Listener | None = None,
         on_close: Listener | None = None,
@@ -61,7 +63,8 @@ class Endpoint:
         self.handlers = handlers
         self.clock = clock
         self.fallback: Handler = fallback or not_supported
-        self.hooks_in = tuple(hooks_in)
+        self.gates = tuple(gates)
+        self.observers = tuple(observers)
         self.hooks_out = tuple(hooks_out)
         self.on_open = on_open
         self.on_close = on_close

@@ -10,7 +10,8 @@ from ariane.errors import ListenFailed
 from ariane.protocol.frame import MAX_FRAME
 from ariane.remoting.address import format_address
 from ariane.remoting.connection import Connection
-from ariane.remoting.endpoint import Endpoint, Handler, Listener, RpcHook
+from ariane.remoting.endpoint import Endpoint, Handler, Listener
+from ariane.remoting.gates import Gate, Observer
 from ariane.remoting.guard import Limits
 from ariane.remoting.sockets import SocketOptions
 from ariane.remoting.tls import TlsMode, TlsServer
@@ -31,7 +32,8 @@ class Server:
         clock: Clock,
         fallback: Handler | None = None,
         tls: TlsServer | None = None,
-        hooks: Sequence[RpcHook] = (),
+        gates: Sequence[Gate] = (),
+        observers: Sequence[Observer] = (),
         idle_timeout: float = 120,
         on_open: Listener | None = None,
         on_close: Listener | None = None,
@@ -45,7 +47,8 @@ class Server:
             handlers,
             clock,
             fallback=fallback,
-            hooks_in=hooks,
+            gates=gates,
+            observers=observers,
             on_open=on_open,
             on_close=on_close,
             after_read=after_read,

@@ -135,10 +135,10 @@ class PullHandler:
         offset, low, high, length = result.next_offset, result.min_offset, result.max_offset, result.bytes
         if request.serialization == JSON:
             head = found_head(request.opaque, suggested, offset, low, high, length)
-            connection.send_encoded_parts(head, result.slices, length)
+            connection.answer_encoded_parts(request, head, result.slices, length)
         else:
             response = request.reply(0, pull_fields(suggested, offset, low, high), remark=_FOUND.value)
-            connection.send_parts(response, result.slices, length)
+            connection.answer_parts(request, response, result.slices, length)
 
     def _count(self, kind: PullKind, cell: GetCell, result: GetResult) -> None:
         cell.add(result.count, result.bytes, 0)

@@ -197,14 +197,15 @@ class SendHandler:
             response = request.reply(0, self._answers.fields(self._ids(result), queue_id, result.queue_offset))
             self._answer_later(result, waits, self._when_kept(connection, request, response, began))
             return None
-        if request.serialization != JSON or connection.watched:
+        if request.serialization != JSON:
             return request.reply(0, self._answers.fields(self._ids(result), queue_id, result.queue_offset))
         places, offset = result.places, result.queue_offset
         if places is None:
             place = result.physical_offset
-            connection.send_encoded(self._answers.encoded_one(request.opaque, self._digits, place, queue_id, offset))
+            frame = self._answers.encoded_one(request.opaque, self._digits, place, queue_id, offset)
         else:
-            connection.send_encoded(self._answers.encoded(request.opaque, self._digits, places, queue_id, offset))
+            frame = self._answers.encoded(request.opaque, self._digits, places, queue_id, offset)
+        connection.answer_encoded(request, frame)
         return None
 
     def _ids(self, result: PutResult) -> str:
