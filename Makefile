@@ -8,7 +8,7 @@ PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test quick test-plain lint check bench format clean
+.PHONY: help setup setup-test run test quick test-plain lint check bench simulate format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -59,6 +59,11 @@ check: lint test test-plain  ## what CI runs
 
 bench: setup-test  ## measure beside Apache's broker: ratios, a table, JSON and a plot
 	@$(BIN)/python -m bench $(ARGS)
+
+SEEDS ?= 100000
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
+simulate: setup-test  ## run SEEDS=100000 seeds of the raft simulator in JOBS processes; SEED=17 replays one and shows it
+	@PYTHONPATH=src $(BIN)/python -m tests.raft.simulator $(if $(SEED),--seed $(SEED),$(SEEDS) --jobs $(JOBS)) $(ARGS)
 
 format: setup-test  ## put the code into shape
 	@$(BIN)/ruff check --fix -q .

@@ -1,0 +1,36 @@
+"""An entry as the core sees it: where it stands in the log and on the disk, not what it says."""
+
+from dataclasses import dataclass
+
+from ariane.raft.membership import Membership
+
+NO_INDEX = -1  # the index before the first entry of a log; entries count from 0, as DLedger's do
+NO_TERM = -1  # the term of that place; below the term of every entry
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of the log. The driver keeps its bytes: `size` bytes at `position` of its files."""
+
+    index: int
+    term: int
+    position: int
+    size: int
+    membership: Membership | None = None  # set when the entry changes the group
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.term}" + (f" ({self.membership})" if self.membership else "")
+
+
+@dataclass(frozen=True, slots=True)
+class LogStart:
+    """Where a log begins, and what was true there.
+
+    A new log begins at index 0. A log whose oldest entries were deleted begins later; `previous_term` and
+    `membership` then say what the deleted entries said last.
+    """
+
+    membership: Membership
+    index: int = 0
+    position: int = 0
+    previous_term: int = NO_TERM

@@ -1,0 +1,49 @@
+"""Messages on their way out. None leaves before the term and the vote it relies on are durable."""
+
+from ariane.raft.hard_state import HardState
+from ariane.raft.messages import Message
+
+
+class Outbox:
+    """Holds messages back while the hard state is not stored. Answers that rely on entries are not even made before."""
+
+    def __init__(self, stored: HardState) -> None:
+        self._stored = stored
+        self._current = stored
+        self._given = stored
+        self._held: list[Message] = []
+
+    def require(self, hard_state: HardState) -> None:
+        """Let no message leave until `hard_state` is stored. Messages of an earlier term are not worth the wait."""
+        if hard_state.term > self._current.term:
+            self._held.clear()
+        self._current = hard_state
+
+    def send(self, message: Message) -> None:
+        """Send as soon as the hard state is durable."""
+        self._held.append(message)
+
+    def stored(self, hard_state: HardState) -> bool:
+        """Note a durable write; true when it is the current state."""
+        self._stored = hard_state
+        return self.durable
+
+    @property
+    def durable(self) -> bool:
+        """Whether the current hard state is stored."""
+        return self._stored == self._current
+
+    def take_hard_state(self) -> HardState | None:
+        """Return the hard state when the driver has not been given it yet."""
+        if self._given == self._current:
+            return None
+        self._given = self._current
+        return self._current
+
+    def take_messages(self) -> tuple[Message, ...]:
+        """Return what may leave now."""
+        if not self.durable:
+            return ()
+        messages = tuple(self._held)
+        self._held.clear()
+        return messages

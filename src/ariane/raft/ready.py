@@ -1,0 +1,37 @@
+"""What the core wants done. `Node.ready` gives it; the driver does it."""
+
+from typing import NamedTuple
+
+from ariane.raft.hard_state import HardState
+from ariane.raft.log import Write
+from ariane.raft.messages import Message
+from ariane.raft.state import Role
+
+
+class RoleChange(NamedTuple):
+    """A new role, term or leader."""
+
+    role: Role
+    term: int
+    leader: str | None  # None while none is known
+
+
+class Ready(NamedTuple):
+    """Work for the driver. The parts are independent: messages never wait for the writes beside them.
+
+    `hard_state`: store it durably, then call `Node.vote_stored` with it.
+    `write`: change the log files, make that durable, then call `Node.persisted` with its number. A truncation must be
+    durable before entries are written in its place.
+    `messages`: send them; they may be lost.
+    `commit_index`: entries up to here are committed: acknowledge and dispatch them.
+    `role`: what the member is now. A leader proposes an entry of its own at once, or nothing of earlier terms commits.
+    """
+
+    hard_state: HardState | None
+    write: Write | None
+    messages: tuple[Message, ...]
+    commit_index: int | None
+    role: RoleChange | None
+
+    def __bool__(self) -> bool:
+        return bool(self.hard_state or self.write or self.messages or self.role) or self.commit_index is not None

@@ -1,0 +1,61 @@
+"""A sample of the simulator's seeds, and proof that it notices when the core is broken. All seeds: `make simulate`."""
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import pytest
+
+from tests.raft.mutants import MUTANTS
+from tests.raft.simulator.checker import Violation
+from tests.raft.simulator.world import World
+
+SAMPLE = 240
+ENOUGH = 3000  # seeds in which a mutant must be noticed; most need less than a hundred
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_nothing_is_violated_in_a_sample_of_seeds(part: int) -> None:
+    for seed in range(part, SAMPLE, 4):
+        try:
+            World(seed).run()
+        except Exception as error:
+            pytest.fail(f"seed {seed}: {error}\nreplay: make simulate SEED={seed}")
+
+
+def test_a_seed_replays() -> None:
+    assert World(11).run() == World(11).run()
+    assert World(11).run() != World(12).run()
+
+
+def test_the_sample_reaches_what_can_go_wrong() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(60):
+        counts.update(World(seed).run())
+    wanted = {
+        "became leader",
+        "acknowledged",
+        "truncations",
+        "resets",
+        "torn entries",
+        "lost term file",
+        "wiped disk",
+        "membership change",
+        "transfer",
+        "pause",
+        "partition",
+        "one-way cut",
+        "doubled",
+        "crash between steps",
+    }
+    assert wanted <= {name for name, count in counts.items() if count}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
+def test_a_broken_core_is_noticed(mutant: Callable[[], AbstractContextManager[object]]) -> None:
+    def search() -> None:
+        for seed in range(ENOUGH):
+            World(seed, voters=3, promises=False, **{"storm": seed % 2 == 0, **MUTANTS[mutant]}).run()  # type: ignore[arg-type]
+
+    with mutant(), pytest.raises(Violation):
+        search()
