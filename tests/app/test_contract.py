@@ -284,7 +284,7 @@ async def test_a_restarted_idle_application_is_asked_for_its_half_messages(site:
     transactions = unique("transactions")
 
     def make(answer: TransactionState) -> Ariane:
-        app = Ariane(unique("app"), name_servers=site.name_servers, consumer={"start_at": "first"})
+        app = Ariane(unique("app"), name_servers=site.name_servers)
 
         @app.transaction_listener(transactions)
         async def place(order: Order) -> TransactionState:
@@ -298,13 +298,13 @@ async def test_a_restarted_idle_application_is_asked_for_its_half_messages(site:
 
     async with make(TransactionState.UNKNOWN) as first:
         await first.send_in_transaction(topic, Order(id=3, item="tea"))
-    second, inbox = make(TransactionState.COMMIT), Inbox()
+    others, inbox = Ariane(unique("app"), name_servers=site.name_servers, instance_name="others"), Inbox()
 
-    @second.listener(topic, group=group)
+    @others.listener(topic, group=group, start_at="first")
     async def got(order: Order) -> None:
         inbox.put(order.id)
 
-    async with second:  # it sends nothing
+    async with others, make(TransactionState.COMMIT):  # it sends nothing and listens to nothing
         assert await inbox.take(1) == [3]
 
 

@@ -227,10 +227,10 @@ class Workers:
         (self.out / "go").touch()
         for process in self.processes:
             if process.poll() is None:
-                os.killpg(process.pid, signal.SIGTERM)
+                process.terminate()
         for process in self.processes:
             try:
-                process.wait(30)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()

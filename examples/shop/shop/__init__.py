@@ -1,0 +1,1 @@
+"""A shop over RocketMQ: a web service whose orders are messages."""
