@@ -9,7 +9,7 @@ from ariane.errors import GuaranteeError
 from ariane.extras import extra
 
 with extra("guarantee", "ariane.guarantee"):
-    from ariane.guarantee.idempotence import Outcome, Settlement
+    from ariane.guarantee.idempotence import Outcome, Rejected, Settlement
     from ariane.guarantee.notify import Mail, Notice
     from ariane.guarantee.operate import Inspection
     from ariane.guarantee.options import GuaranteeOptions, Idempotence
@@ -30,6 +30,7 @@ __all__ = [
     "Notice",
     "Outcome",
     "Pass",
+    "Rejected",
     "Settlement",
     "Stub",
     "StubStatus",

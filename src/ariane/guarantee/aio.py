@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import (
@@ -44,6 +44,10 @@ from ariane.guarantee.stub import Stub
 from ariane.guarantee.tables import StubStatus
 from ariane.guarantee.tokens import AsyncRedisTokens, AsyncTokens
 
+if TYPE_CHECKING:  # of the extra `app`
+    from ariane.app import Context
+    from ariane.guarantee.middleware import Listening
+
 Handler = Callable[[ReceivedMessage], Awaitable[object]] | Callable[[ReceivedMessage, AsyncSession], Awaitable[object]]
 """Does a message. With a second parameter it gets the session whose commit also confirms: exactly once."""
 
@@ -78,6 +82,7 @@ class Guarantee:
         self._clock = clock or SystemClock()
         self._resend = resend
         self._service: Service | None = None
+        self._listening: dict[object, Listening] = {}
 
     @property
     def engine(self) -> AsyncEngine:
@@ -155,15 +160,36 @@ class Guarantee:
 
         The handler failed when it raises or returns RECONSUME_LATER.
         """
-        return await self._process(message, handler, group or self.options.only_group(), takes_session(handler))
+        group = group or self.options.only_group()
+        return await self._process(message, handler, group, takes_session(handler), self.options)
 
     async def _process(
-        self, message: ReceivedMessage, handler: Callable[..., Awaitable[object]], group: str, joined: bool
+        self,
+        message: ReceivedMessage,
+        handler: Callable[..., Awaitable[object]],
+        group: str,
+        joined: bool,
+        options: GuaranteeOptions,
     ) -> Settlement:
-        steps = idempotence.consume(message, group, self.options, self._clock.now_ms, joined=joined)
+        steps = idempotence.consume(message, group, options, self._clock.now_ms, joined=joined)
         settled = await _Drive(self._database.engine, self._sessions, self._tokens, handler, message).run(steps)
         idempotence.report(message, settled)
         return settled
+
+    async def __call__(self, context: "Context", call_next: Callable[["Context"], Awaitable[Any]]) -> Any:
+        """Stand around a listener of `ariane.app`: `@app.listener("orders", group="billing", guarantee=guarantee)`."""
+        from ariane.guarantee.middleware import Calling, Listening
+
+        listening = self._listening.get(context.listener)
+        if listening is None:
+            listening = self._listening[context.listener] = Listening.of(context, self.options)
+        calling = Calling(context, call_next, listening)
+
+        async def handle(message: ReceivedMessage, session: AsyncSession) -> None:
+            await calling.call(session)
+
+        settled = await self._process(context.message, handle, listening.group, True, listening.options)
+        return calling.answer(settled)
 
     def listener(
         self, handler: Handler, *, group: str | None = None
@@ -173,7 +199,7 @@ class Guarantee:
         joined = takes_session(handler)
 
         async def listen(messages: list[ReceivedMessage], delivery: Delivery) -> ConsumeStatus:
-            settled = [await self._process(message, handler, group, joined) for message in messages]
+            settled = [await self._process(message, handler, group, joined, self.options) for message in messages]
             return idempotence.answer(settled, delivery, self.options)
 
         return listen
@@ -328,6 +354,8 @@ class _Drive:
             async with session:
                 await (session.commit() if commit else session.rollback())
         elif connection is not None:
-            async with connection:
+            try:
                 if transaction is not None:
                     await (transaction.commit() if commit else transaction.rollback())
+            finally:
+                await connection.close()

@@ -186,7 +186,7 @@ def _consume(
     except Exception as error:
         yield Rollback()
         yield Release(key, owner)
-        dead = message.reconsume_times >= options.max_reconsume_times
+        dead = isinstance(error, Rejected) or message.reconsume_times >= options.max_reconsume_times
         reason = f"{type(error).__name__}: {error}"
         yield Begin()
         yield Query(lambda c: stub.give_back(c, message_id, group, owner, reason))
@@ -200,6 +200,10 @@ def _consume(
 def token_key(group: str, message_id: str) -> str:
     """The cache's key of a message's token."""
     return f"ariane:guarantee:{group}:{message_id}"
+
+
+class Rejected(Exception):
+    """Raise it in a handler to make the message a dead letter at once, and leave it to a person."""
 
 
 class LaterError(Exception):
@@ -226,15 +230,18 @@ def answer(settlements: Sequence[Settlement], delivery: Delivery, options: Guara
             continue
         if settled.outcome is Outcome.DEAD:
             delivery.delay_level = DEAD_LETTER
-        elif settled.outcome is Outcome.BUSY:  # come back when the lease has run out
-            delivery.delay_level = next(
-                (level for level, delay in enumerate(DELAYS, 1) if delay >= options.lease), len(DELAYS)
-            )
+        elif settled.outcome is Outcome.BUSY:
+            delivery.delay_level = busy_level(options)
         if index == 0:
             return ConsumeStatus.RECONSUME_LATER
         delivery.ack_index = index - 1
         break
     return ConsumeStatus.CONSUME_SUCCESS
+
+
+def busy_level(options: GuaranteeOptions) -> int:
+    """The delay level after which a lease has run out."""
+    return next((level for level, delay in enumerate(DELAYS, 1) if delay >= options.lease), len(DELAYS))
 
 
 def report(message: ReceivedMessage, settled: Settlement) -> None:

@@ -2,9 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.engine import Transaction
@@ -39,7 +42,12 @@ from ariane.guarantee.stub import Stub
 from ariane.guarantee.tables import StubStatus
 from ariane.guarantee.tokens import RedisTokens, Tokens
 
+if TYPE_CHECKING:  # of the extra `app`
+    from ariane.app import Context
+    from ariane.guarantee.middleware import Listening
+
 T = TypeVar("T")
+MOST_THREADS = 64
 Handler = Callable[[ReceivedMessage], object] | Callable[[ReceivedMessage, Session], object]
 """Does a message. With a second parameter it gets the session whose commit also confirms: exactly once."""
 
@@ -79,6 +87,8 @@ class Guarantee:
         self._resend = resend
         self._service: Service | None = None
         self._thread: _LoopThread | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._listening: dict[object, Listening] = {}
 
     @property
     def engine(self) -> Engine:
@@ -156,15 +166,43 @@ class Guarantee:
 
         The handler failed when it raises or returns RECONSUME_LATER.
         """
-        return self._process(message, handler, group or self.options.only_group(), takes_session(handler))
+        group = group or self.options.only_group()
+        return self._process(message, handler, group, takes_session(handler), self.options)
 
     def _process(
-        self, message: ReceivedMessage, handler: Callable[..., object], group: str, joined: bool
+        self,
+        message: ReceivedMessage,
+        handler: Callable[..., object],
+        group: str,
+        joined: bool,
+        options: GuaranteeOptions,
     ) -> Settlement:
-        steps = idempotence.consume(message, group, self.options, self._clock.now_ms, joined=joined)
+        steps = idempotence.consume(message, group, options, self._clock.now_ms, joined=joined)
         settled = _Drive(self._database.engine, self._sessions, self._tokens, handler, message).run(steps)
         idempotence.report(message, settled)
         return settled
+
+    async def __call__(self, context: "Context", call_next: Callable[["Context"], Awaitable[Any]]) -> Any:
+        """Stand around a listener of `ariane.app`: `@app.listener("orders", group="billing", guarantee=guarantee)`.
+
+        The database's driver is one for threads, so each delivery takes one while it is handled.
+        """
+        from ariane.guarantee.middleware import Calling, Listening
+
+        listening = self._listening.get(context.listener)
+        if listening is None:
+            listening = self._listening[context.listener] = Listening.of(context, self.options)
+        calling = Calling(context, call_next, listening)
+        loop = asyncio.get_running_loop()
+
+        def handle(message: ReceivedMessage, session: Session) -> None:
+            asyncio.run_coroutine_threadsafe(calling.call(session), loop).result()
+
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="ariane-guarantee")
+        process = partial(self._process, context.message, handle, listening.group, True, listening.options)
+        settled: Settlement = await loop.run_in_executor(self._pool, copy_context().run, process)
+        return calling.answer(settled)
 
     def listener(
         self, handler: Handler, *, group: str | None = None
@@ -174,7 +212,7 @@ class Guarantee:
         joined = takes_session(handler)
 
         def listen(messages: list[ReceivedMessage], delivery: Delivery) -> ConsumeStatus:
-            settled = [self._process(message, handler, group, joined) for message in messages]
+            settled = [self._process(message, handler, group, joined, self.options) for message in messages]
             return idempotence.answer(settled, delivery, self.options)
 
         return listen
@@ -246,6 +284,8 @@ class Guarantee:
                 thread.run(service.close())
             finally:
                 thread.close()
+        if self._pool is not None:
+            self._pool.shutdown()
         if self._tokens is not None:
             self._tokens.close()
         asyncio.run(self._database.close())
