@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, case, null, or_, select, update
+from sqlalchemy import BigInteger, Connection, bindparam, case, null, or_, select, update
 
 from ariane.guarantee.tables import StubStatus, message_stub
 
@@ -48,7 +48,7 @@ _SENT_VALUES = {
     "queue_offset": bindparam("at"),
     "last_error": null(),
     # A consumer may have been quicker than this record.
-    "resend_time": case((or_(~_OPEN, _c.attention.is_not(None)), null()), else_=bindparam("due")),
+    "resend_time": case((or_(~_OPEN, _c.attention.is_not(None)), null()), else_=bindparam("due", type_=BigInteger)),
 }
 _SENT = update(message_stub).where(_c.message_id == bindparam("of_id")).values(_SENT_VALUES)
 _SENT_TO_GROUP = _SENT.where(_c.consumer_group == bindparam("of_group"))
