@@ -5,6 +5,7 @@ import pytest
 from ariane.errors import ProtocolError, ResponseError
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import JSON, Command, decode_header, encode_header
+from ariane.protocol.fast.decoder import decode_hot
 from ariane.protocol.headers import PullMessageRequest, SendMessageRequest, SendMessageRequestV2
 
 SEND = SendMessageRequestV2(
@@ -14,7 +15,7 @@ PULL = PullMessageRequest("group", "topic", 3, 1 << 40, 32, 6, 0, 15_000, 0, "*"
 
 
 def received(code: int, fields: dict[str, str]) -> Command:
-    return decode_header(JSON, encode_header(Command(code, fields, opaque=7, language="JAVA", version=407)))
+    return decode_hot(encode_header(Command(code, fields, opaque=7, language="JAVA", version=407)))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ def test_reading_the_fields_does_not_cost_the_typed_header() -> None:
 def test_a_signature_covers_nulls_and_numbers_as_text(code: int) -> None:
     fields = b'{"a":"g","n":null,"x":7,"t":true,"text":"null"}'
     header = b'{"code":%d,"opaque":1,"remark":null,"extFields":%s}' % (code, fields)
-    command = decode_header(JSON, header)
+    command = decode_hot(header)
     assert command.fields == {"a": "g", "x": "7", "t": "true", "text": "null"}
     assert command.wire_fields() == {"a": "g", "n": "null", "x": "7", "t": "true", "text": "null"}
     assert decode_header(JSON, b'{"code":%d,"remark":null}' % code).wire_fields() == {}
@@ -78,7 +79,7 @@ def test_a_bad_field_is_answered_and_does_not_close_the_connection(damage: dict[
 
 def test_numbers_among_the_fields_are_taken() -> None:
     text = encode_header(Command(RequestCode.SEND_MESSAGE_V2, SEND.fields())).replace(b'"e":"1"', b'"e":1')
-    command = decode_header(JSON, text)
+    command = decode_hot(text)
     assert command.parsed(SendMessageRequestV2) == SEND
     assert command.fields["e"] == "1"
 

@@ -12,9 +12,6 @@ import msgspec
 
 from ariane.errors import ProtocolError
 from ariane.protocol.codes import VERSION_4_9_7, Language
-from ariane.protocol.fast.hot_headers import HOT_HEADERS, PREFIX
-from ariane.protocol.fast.pulling import Pulling
-from ariane.protocol.fast.sending import Sending
 from ariane.protocol.headers.header import Header
 from ariane.protocol.json_header import JsonHeader
 
@@ -37,16 +34,14 @@ class Command:
     __slots__ = (
         "_fields",
         "_raw",
-        "_typed",
         "body",
         "code",
         "flag",
         "language",
         "opaque",
-        "pulling",
         "remark",
-        "sending",
         "serialization",
+        "typed",
         "version",
     )
 
@@ -62,17 +57,14 @@ class Command:
         serialization: int = JSON,
         language: str = "PYTHON",
         version: int = VERSION_4_9_7,
-        typed: Header | None = None,
+        typed: object | None = None,
         raw: bytes = b"",
     ) -> None:
         self.code = code
         self._fields = fields
-        self._typed = typed  # the fields of a hot request, decoded; then `raw` is the JSON it was decoded from
-        self._raw = raw
-        self.sending: Sending | None = None
-        """What a send asks for, if its header did not need decoding."""
-        self.pulling: Pulling | None = None
-        """The same of a pull."""
+        self.typed = typed
+        """The fields as a value that a decoder has made of them already, such as a typed header."""
+        self._raw = raw  # the JSON header that the command was decoded from
         self.body = body
         self.opaque = opaque
         self.flag = flag
@@ -97,7 +89,7 @@ class Command:
 
     def parsed(self, kind: type[_H]) -> _H:
         """The fields as a typed header; ResponseError when they are not."""
-        typed = self._typed
+        typed = self.typed
         if typed is not None and type(typed) is kind:
             return typed
         return kind.parse(self.fields)
@@ -146,26 +138,6 @@ def decode_header(serialization: int, header: bytes) -> Command:
 
 
 def _from_json(header: bytes) -> Command:
-    hot = HOT_HEADERS.get(header[:PREFIX])
-    if hot is None:
-        return _from_any_json(header)
-    try:
-        h = hot(header)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _from_any_json(header)
-    return Command(
-        h.code,
-        opaque=h.opaque,
-        flag=h.flag,
-        remark=h.remark,
-        language=h.language,
-        version=h.version,
-        typed=h.extFields,
-        raw=header,
-    )
-
-
-def _from_any_json(header: bytes) -> Command:
     h = _decode(header)
     return Command(
         h.code,

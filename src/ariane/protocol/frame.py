@@ -9,8 +9,8 @@ from types import FunctionType
 from typing import Final
 
 from ariane.errors import ProtocolError
-from ariane.protocol.command import JSON, Command, decode_header, encode_header
-from ariane.protocol.fast.shape import Shapes
+from ariane.protocol.command import Command, decode_header, encode_header
+from ariane.protocol.fast.decoder import HeaderDecoder
 from ariane.protocol.native import i64, read_i32_be
 
 MAX_FRAME: Final = 16 * 1024 * 1024
@@ -26,7 +26,7 @@ class FrameDecoder:
     [{'topic': 'T'}]
     """
 
-    __slots__ = ("_buffer", "_error", "_have", "_late", "_max_frame", "_need", "_shapes", "splits")
+    __slots__ = ("_buffer", "_error", "_have", "_headers", "_late", "_max_frame", "_need", "splits")
 
     def __init__(self, max_frame: int = MAX_FRAME) -> None:
         self._buffer = b""
@@ -35,7 +35,7 @@ class FrameDecoder:
         self._need = 8
         self._error: ProtocolError | None = None
         self._max_frame = max_frame
-        self._shapes = Shapes()
+        self._headers = HeaderDecoder()
         self.splits = 0
         """Grows whenever commands come out: as long as it stays and bytes are pending, it is the same frame."""
 
@@ -82,6 +82,7 @@ class FrameDecoder:
         return found
 
     def _split(self, found: list[Command]) -> None:
+        headers = self._headers
         buffer = self._buffer
         size: i64 = len(buffer)
         at: i64 = 0
@@ -96,7 +97,7 @@ class FrameDecoder:
                 need = 4 + length
                 break
             body_at = at + 8 + header_length
-            command = self._command(mark >> 24, buffer[at + 8 : body_at])
+            command = headers.decode(mark >> 24, buffer[at + 8 : body_at])
             if body_at < end:
                 command.body = buffer[body_at:end]
             found.append(command)
@@ -106,15 +107,6 @@ class FrameDecoder:
             self.splits += 1
         self._have = size - at
         self._need = need
-
-    def _command(self, serialization: int, header: bytes) -> Command:
-        if serialization != JSON:
-            return decode_header(serialization, header)
-        command = self._shapes.read(header)
-        if command is None:
-            command = decode_header(serialization, header)
-            self._shapes.learn(header, command)
-        return command
 
 
 def _head_at(buffer: bytes, at: i64) -> tuple[i64, i64]:

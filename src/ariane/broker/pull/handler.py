@@ -14,8 +14,7 @@ from ariane.errors import ResponseError
 from ariane.protocol.bodies import SubscriptionGroupConfig
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import JSON, Command
-from ariane.protocol.fast.pulling import Pulling, PullKind, pulling_of
-from ariane.protocol.headers import PullMessageRequest
+from ariane.protocol.fast.pulling import Pulling, PullKind, pulling_in
 from ariane.remoting import Connection, Handler
 from ariane.store import GetResult, GetStatus
 from ariane.store.results import MessageFilter
@@ -62,13 +61,13 @@ class PullHandler:
 
     def pull(self, connection: Connection, request: Command) -> Command | None:
         """Answer with messages, park the pull, or say why not."""
-        return self._pull(connection, request, _pulling(request), may_wait=True)
+        return self._pull(connection, request, pulling_in(request), may_wait=True)
 
     def resume(self, parked: Parked) -> None:
         """Answer a pull that waited, whatever there is now."""
         connection, request = parked.connection, parked.request
         try:
-            response = self._pull(connection, request, _pulling(request), may_wait=False)
+            response = self._pull(connection, request, pulling_in(request), may_wait=False)
         except ResponseError as error:  # what it pulls from has changed meanwhile
             response = request.reply(error.code, remark=error.remark)
         if response is not None:
@@ -176,10 +175,6 @@ class PullHandler:
         high = self._store.max_offset(pull.kind.topic, pull.queue_id)
         fields = pull_fields(_MASTER, offset, low, high)
         return request.reply(ResponseCode.PULL_OFFSET_MOVED, fields, remark="OFFSET_RESET")
-
-
-def _pulling(request: Command) -> Pulling:
-    return request.pulling or pulling_of(request.parsed(PullMessageRequest))
 
 
 def _illegal_queue(pull: Pulling, target: PullTarget, connection: Connection) -> ResponseError:

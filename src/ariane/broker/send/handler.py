@@ -21,8 +21,7 @@ from ariane.errors import ProtocolError, ResponseError
 from ariane.message import dead_letter_topic
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import JSON, ONEWAY, Command
-from ariane.protocol.fast.sending import HAS_DELAY, HAS_TRANSACTION, Sending, sending_of
-from ariane.protocol.headers import SendMessageRequest, SendMessageRequestV2
+from ariane.protocol.fast.sending import HAS_DELAY, HAS_TRANSACTION, Sending, sending_in
 from ariane.protocol.ids import offset_ids
 from ariane.protocol.units import TRANSACTION_ROLLBACK, Unit
 from ariane.remoting import Connection, Handler
@@ -64,17 +63,8 @@ class SendHandler:
         self._opens_at = options.start_accept_send_request_time_stamp_ms
 
     def send(self, connection: Connection, request: Command) -> Command | None:
-        """SEND_MESSAGE: field names in full."""
-        return self._send(connection, request, sending_of(request.parsed(SendMessageRequest)))
-
-    def send_v2(self, connection: Connection, request: Command) -> Command | None:
-        """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: field names of one letter."""
-        sending = request.sending
-        if sending is None:
-            sending = sending_of(request.parsed(SendMessageRequestV2))
-        return self._send(connection, request, sending)
-
-    def _send(self, connection: Connection, request: Command, sending: Sending) -> Command | None:
+        """SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE."""
+        sending = sending_in(request)
         began = 0.0 if request.flag & ONEWAY else self._flow.check(connection.last_read)
         if self._opens_at:
             self._check_open()
@@ -300,6 +290,6 @@ def handlers(broker: Broker) -> dict[int, Handler]:
     handler = SendHandler(broker)
     return {
         RequestCode.SEND_MESSAGE: handler.send,
-        RequestCode.SEND_MESSAGE_V2: handler.send_v2,
-        RequestCode.SEND_BATCH_MESSAGE: handler.send_v2,
+        RequestCode.SEND_MESSAGE_V2: handler.send,
+        RequestCode.SEND_BATCH_MESSAGE: handler.send,
     }

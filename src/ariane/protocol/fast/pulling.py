@@ -1,5 +1,6 @@
 """What a pull asks for, read out of its header once and kept in a form that costs little to use."""
 
+from ariane.protocol.command import Command
 from ariane.protocol.headers.consume import PullMessageRequest
 
 
@@ -49,9 +50,21 @@ class Pulling:
         self.queue_offset = queue_offset
         self.commit_offset = commit_offset
 
+    def values(self) -> tuple[object, ...]:
+        """All that a pull asks for, to compare."""
+        k = self.kind
+        common = (k.consumer_group, k.topic, k.max_msg_nums, k.sys_flag, k.suspend_timeout_millis, k.sub_version)
+        return (*common, k.subscription, k.expression_type, self.queue_id, self.queue_offset, self.commit_offset)
+
+
+def pulling_in(request: Command) -> Pulling:
+    """What a PULL_MESSAGE asks for; ResponseError when its header is malformed."""
+    typed = request.typed
+    return typed if isinstance(typed, Pulling) else pulling_of(request.parsed(PullMessageRequest))
+
 
 def pulling_of(header: PullMessageRequest) -> Pulling:
-    """The same from a typed header."""
+    """What a pull asks for, from its typed header."""
     kind = PullKind(
         header.consumer_group,
         header.topic,

@@ -3,8 +3,10 @@
 from types import FunctionType
 from typing import Final
 
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.command import Command
 from ariane.protocol.fast.property_form import PropertyForm
-from ariane.protocol.headers.send import SendMessageRequest
+from ariane.protocol.headers.send import SendMessageRequest, SendMessageRequestV2
 from ariane.protocol.native import i64
 
 HAS_CLUSTER: Final = 1  # bits of `names`
@@ -17,6 +19,7 @@ WAIT: Final = b"WAIT"
 DELAY: Final = b"DELAY"
 TRANSACTION: Final = b"TRAN_MSG"
 _NONE: Final = b""
+_FULL_NAMES: Final = int(RequestCode.SEND_MESSAGE)  # the other forms have field names of one letter
 
 
 class SendKind:
@@ -101,9 +104,26 @@ class Sending:
     def properties(self) -> bytes:
         return self._properties if self.form is None else self.form.text(self.key)
 
+    def values(self) -> tuple[object, ...]:
+        """All that a send asks for, to compare."""
+        k = self.kind
+        common = (k.topic, k.default_topic, k.default_topic_queue_nums, k.sys_flag, k.flag, k.reconsume_times)
+        own = (self.queue_id, self.born_timestamp, self.properties, self.names)
+        return (*common, k.max_reconsume_times, k.unit_mode, k.batch, *own)
+
+
+def sending_in(request: Command) -> Sending:
+    """What a SEND_MESSAGE in any of its three forms asks for; ResponseError when its header is malformed."""
+    typed = request.typed
+    if isinstance(typed, Sending):
+        return typed
+    if request.code == _FULL_NAMES:
+        return sending_of(request.parsed(SendMessageRequest))
+    return sending_of(request.parsed(SendMessageRequestV2))
+
 
 def sending_of(header: SendMessageRequest) -> Sending:
-    """The same from a typed header."""
+    """What a send asks for, from its typed header."""
     properties = (header.properties or "").encode()
     return Sending(kind_of(header), header.queue_id, header.born_timestamp, properties, names_in(properties))
 
