@@ -1,4 +1,4 @@
-"""PostgreSQL, MariaDB and Redis for tests: real servers on loopback, that can be killed and started again.
+"""PostgreSQL, MariaDB, Redis and our own servers for tests: processes on loopback, killed and started again at will.
 
 PostgreSQL and Redis come from wheels of the test group; MariaDB is Debian's `mariadb-server`, where it is installed.
 """
@@ -10,6 +10,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,7 @@ import pytest
 from tests.peers.jvm import free_port, listening, until
 
 START = 120.0
+ARIANE = [sys.executable, "-c", "from ariane.cli import main; main()"]
 
 
 class ServerMissing(Exception):
@@ -39,6 +41,7 @@ class Server:
     def __init__(self, name: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"ariane-{name}-"))
         self.folder.chmod(0o755)
+        self.cwd = self.folder
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._user: str | None = None
@@ -58,7 +61,7 @@ class Server:
                 stdout=output,
                 stderr=output,
                 user=self._user,
-                cwd=self.folder,
+                cwd=self.cwd,
                 start_new_session=True,
             )
         process = self._process
@@ -215,3 +218,49 @@ def _exists(user: str) -> bool:
     except KeyError:
         return False
     return True
+
+
+class NameServer(Server):
+    """Our name server, as users start it."""
+
+    def __init__(self) -> None:
+        super().__init__("namesrv")
+        self.address = f"127.0.0.1:{self.port}"
+
+    def command(self) -> list[str]:
+        config = self.folder / "namesrv.conf"
+        config.write_text(f"listenPort={self.port}\nbindAddress=127.0.0.1\nkvConfigPath={self.folder}/kv.json\n")
+        return [*ARIANE, "namesrv", "-c", str(config)]
+
+
+class Broker(Server):
+    """Our broker, as users start it; every retry comes after a second."""
+
+    def __init__(self, name_server: str) -> None:
+        super().__init__("broker")
+        self.port = free_port(-2, 1)
+        self._name_server = name_server
+
+    def command(self) -> list[str]:
+        values = {
+            "brokerName": "broker-a",
+            "brokerIP1": "127.0.0.1",
+            "bindAddress": "127.0.0.1",
+            "listenPort": self.port,
+            "namesrvAddr": self._name_server,
+            "storePathRootDir": self.folder / "store",
+            "storePathCommitLog": self.folder / "store/commitlog",
+            "mappedFileSizeCommitLog": 16 << 20,
+            "diskMaxUsedSpaceRatio": 95,
+            "messageDelayLevel": " ".join(["1s"] * 18),
+        }
+        config = self.folder / "broker.conf"
+        config.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+        return [*ARIANE, "broker", "-c", str(config)]
+
+    def lose_messages(self) -> None:
+        """Delete all messages of a broker that is down; topics and groups stay."""
+        for what in ("commitlog", "consumequeue", "index"):
+            shutil.rmtree(self.folder / "store" / what, ignore_errors=True)
+        for what in ("checkpoint", "abort"):
+            (self.folder / "store" / what).unlink(missing_ok=True)
