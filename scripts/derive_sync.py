@@ -4,7 +4,7 @@
     python scripts/derive_sync.py --check  fails when they are not up to date
 
 Each public method of an asyncio client becomes a method of the same name and signature that runs it in the background
-loop; one that is marked `anywhere` begins in the caller's thread. The types are the asyncio methods' own, so that
+loop; one that is marked `any_thread` begins in the caller's thread. The types are the asyncio methods' own, so that
 editors and mypy see real signatures.
 """
 
@@ -18,12 +18,12 @@ SOURCE = ROOT / "src" / "ariane" / "client"
 TARGET = SOURCE / "sync"
 
 CLIENTS = {  # class: the file that has it, and its base
-    "Lifecycle": ("lifecycle.py", None),
+    "Lifecycle": ("connect/lifecycle.py", None),
     "Producer": ("producer/producer.py", "Lifecycle"),
     "TransactionProducer": ("producer/transaction.py", "Producer"),
     "PushConsumer": ("consumer/push.py", "Lifecycle"),
     "LitePullConsumer": ("consumer/lite_pull.py", "Lifecycle"),
-    "PullClient": ("pull_client.py", "Lifecycle"),
+    "PullClient": ("consumer/pull_client.py", "Lifecycle"),
     "Admin": ("admin.py", "Lifecycle"),
 }
 HEAD = '''"""{what} for threads, derived from {module} by scripts/derive_sync.py."""
@@ -89,7 +89,7 @@ class Deriver:
             self.used.add(self.base)
         imports = sorted({self.sources[name] for name in self.used if name in self.sources})
         head = HEAD.format(what=self.name, module=module_name(self.file))
-        return head + "from ariane.client.portal import Portal\n" + "\n".join(imports) + "\n\n\n" + body
+        return head + "from ariane.client.sync.portal import Portal\n" + "\n".join(imports) + "\n\n\n" + body
 
     def client(self, node: ast.ClassDef) -> str:
         methods = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef | ast.AsyncFunctionDef)}
@@ -147,7 +147,7 @@ class Deriver:
             return f"\n        return self._client.{method.name}\n"
         call = f"self._client.{method.name}({self.call_arguments(method.args)})"
         if isinstance(method, ast.AsyncFunctionDef):
-            begins = any(isinstance(d, ast.Name) and d.id == "anywhere" for d in method.decorator_list)
+            begins = any(isinstance(d, ast.Name) and d.id == "any_thread" for d in method.decorator_list)
             run = f"self._portal.{'begin' if begins else 'run'}({call})"
         elif follows:
             run = f"self._portal.follow(lambda: {call})"

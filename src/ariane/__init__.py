@@ -11,18 +11,11 @@ from typing import TYPE_CHECKING, Any
 from ariane.message import Message, MessageQueue, ReceivedMessage
 
 if TYPE_CHECKING:
-    from ariane.client.consumer.listener import ConsumeStatus, Delivery, Listener
+    from ariane.client.consumer.listen.listener import ConsumeStatus, Delivery, Listener
+    from ariane.client.consumer.options import ConsumeFrom, LiteOptions, Model, PushOptions
     from ariane.client.consumer.stats import ConsumerStats, QueueLag, TopicStats
-    from ariane.client.options import (
-        ClientOptions,
-        ConsumeFrom,
-        LiteOptions,
-        Model,
-        ProducerOptions,
-        PushOptions,
-        QueueChoice,
-        Sql,
-    )
+    from ariane.client.options import ClientOptions, Sql
+    from ariane.client.producer.options import ProducerOptions, QueueChoice
     from ariane.client.producer.transaction import TransactionListener
     from ariane.client.results import (
         PullResult,
@@ -92,9 +85,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "ariane.client.consumer.listener": "ConsumeStatus Delivery Listener",
+    "ariane.client.consumer.listen.listener": "ConsumeStatus Delivery Listener",
     "ariane.client.consumer.stats": "ConsumerStats QueueLag TopicStats",
-    "ariane.client.options": "ClientOptions ConsumeFrom LiteOptions Model ProducerOptions PushOptions QueueChoice Sql",
+    "ariane.client.consumer.options": "ConsumeFrom LiteOptions Model PushOptions",
+    "ariane.client.options": "ClientOptions Sql",
+    "ariane.client.producer.options": "ProducerOptions QueueChoice",
     "ariane.client.producer.transaction": "TransactionListener",
     "ariane.client.results": "PullResult PullStatus SendResult SendStatus TransactionResult TransactionState",
     "ariane.client.sync": "Admin LitePullConsumer PushConsumer Producer PullClient TransactionProducer",

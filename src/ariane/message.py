@@ -43,6 +43,12 @@ CORRECTION_FLAG: Final = "CORRECTION_FLAG"
 MQ2_FLAG: Final = "MQ2_FLAG"
 INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 
+UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
+"""The field of QUERY_MESSAGE that asks for a message's own id instead of a key."""
+
+DEFAULT_REGION: Final = "DefaultRegion"
+"""The value of MSG_REGION unless a broker is configured otherwise."""
+
 RESERVED_PROPERTIES: Final = frozenset(
     {
         KEYS, TAGS, WAIT, DELAY, RETRY_TOPIC, REAL_TOPIC, REAL_QUEUE_ID, TRANSACTION_PREPARED, PRODUCER_GROUP,

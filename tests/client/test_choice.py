@@ -6,9 +6,9 @@ import pytest
 
 from ariane import Message, MessageQueue, ProducerOptions, QueueChoice
 from ariane.client.connect.routes import Route
-from ariane.client.producer.faults import AWAY_MS, LATENCY_MS, Faults, away_ms
+from ariane.client.producer.broker_faults import AWAY_MS, LATENCY_MS, Faults, away_ms
 from ariane.client.producer.queue_choice import QueueChooser, by_hash
-from ariane.client.producer.sending import RETRY_CODES, may_retry
+from ariane.client.producer.retry import RETRY_CODES, may_retry_elsewhere
 from ariane.env import ManualClock
 from ariane.errors import (
     AccessDenied,
@@ -151,7 +151,7 @@ def refused(code: int) -> BrokerRefused:
     ],
 )
 def test_which_errors_are_worth_another_broker(error: ArianeError, again: bool) -> None:
-    assert may_retry(error) is again
+    assert may_retry_elsewhere(error) is again
 
 
 def test_the_codes_worth_another_broker_are_those_of_apaches_client() -> None:

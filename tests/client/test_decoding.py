@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ariane.client.consumer.decoding import decode_message, decode_messages
+from ariane.client.decoding import decode_message, decode_messages
 from ariane.errors import ProtocolError
 from ariane.protocol.ids import pack_host
 from ariane.protocol.properties import encode_properties

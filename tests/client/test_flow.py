@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, ReceivedMessage, aio
-from ariane.client.consumer.pulling import Limits, Puller
+from ariane.client.consumer.queues.puller import Limits, Puller
 from ariane.testing.cluster import Cluster
 from tests.client.inbox import OK, Inbox, eventually
 from tests.client.test_process_queue import QUEUE as NAME

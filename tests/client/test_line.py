@@ -28,7 +28,7 @@ def producer(cluster: Cluster) -> Iterator[Producer]:
 
 
 def lines(producer: Producer) -> list[Line]:
-    return list(producer._client._sender._first._lines.values())
+    return list(producer._client._sender._fast._blocking.values())
 
 
 def test_a_lone_thread_has_a_line_to_the_broker_and_others_go_through_the_loop(producer: Producer) -> None:

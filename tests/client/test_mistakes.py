@@ -250,8 +250,8 @@ async def test_a_coroutine_listener_that_exits_or_is_cancelled_goes_on(ours: Clu
 async def test_background_work_that_fails_is_logged_and_started_again(
     ours: Cluster, group: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ariane.client.consumer.pulling import Puller
-    from ariane.client.consumer.rebalance import Rebalance
+    from ariane.client.consumer.queues.puller import Puller
+    from ariane.client.consumer.queues.rebalance import Rebalance
 
     topic, inbox = unique("topic"), Inbox()
     ours.create_topic(topic, queues=1)

@@ -5,15 +5,17 @@ from typing import get_type_hints
 import pytest
 
 from ariane import ClientOptions, LiteOptions, Producer, ProducerOptions, PushConsumer, PushOptions
-from ariane.client import options
+from ariane.client.consumer.options import ConsumerKeywords, ConsumerOptions, LiteKeywords, PushKeywords
+from ariane.client.options import ClientKeywords
+from ariane.client.producer.options import ProducerKeywords
 from ariane.errors import ClientError
 
 PAIRS = [
-    (ClientOptions, options.ClientKeywords),
-    (ProducerOptions, options.ProducerKeywords),
-    (options.ConsumerOptions, options.ConsumerKeywords),
-    (PushOptions, options.PushKeywords),
-    (LiteOptions, options.LiteKeywords),
+    (ClientOptions, ClientKeywords),
+    (ProducerOptions, ProducerKeywords),
+    (ConsumerOptions, ConsumerKeywords),
+    (PushOptions, PushKeywords),
+    (LiteOptions, LiteKeywords),
 ]
 
 

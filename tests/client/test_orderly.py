@@ -9,8 +9,8 @@ import pytest
 
 from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, ReceivedMessage, aio
 from ariane.client.admin import Admin
-from ariane.client.consumer.orderly import Orderly
-from ariane.client.options import PushOptions
+from ariane.client.consumer.listen.orderly import Orderly
+from ariane.client.consumer.options import PushOptions
 from ariane.client.producer.producer import Producer
 from ariane.message import dead_letter_topic
 from tests.client.inbox import OK, Inbox, eventually

@@ -11,7 +11,7 @@ import pytest
 
 from ariane import ConsumeFrom, MessageQueue, aio
 from ariane.client.admin import Admin
-from ariane.client.consumer.decoding import decode_messages
+from ariane.client.decoding import decode_messages
 from ariane.env import SystemClock
 from ariane.errors import ProtocolError
 from ariane.message import UNIQUE_KEY

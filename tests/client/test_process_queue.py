@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ariane import MessageQueue, ReceivedMessage
-from ariane.client.consumer.decoding import decode_messages
-from ariane.client.consumer.process_queue import LOCK_LIFE, ProcessQueue
+from ariane.client.consumer.queues.process_queue import LOCK_LIFE, ProcessQueue
+from ariane.client.decoding import decode_messages
 from ariane.env import ManualClock
 from ariane.protocol.units import Unit, encode_unit
 

@@ -28,5 +28,5 @@ async def test_only_requests_can_be_replied_to(ns: str, topic: str, producer: Pr
     sent = await producer.send(Message(topic, b"no request"))
     async with aio.PullClient(name_servers=ns) as reader:
         [message] = await reader.pull_messages(sent.queue, sent.queue_offset, suspend=10)
-    with pytest.raises(ClientError, match="is no request"):
+    with pytest.raises(ClientError, match="is not a request"):
         await producer.reply(message, b"?")

@@ -8,8 +8,8 @@ import pytest
 
 from ariane import ConsumeFrom, MessageQueue, PushOptions
 from ariane.client.connect.broker_calls import BrokerCalls
-from ariane.client.consumer.offsets import OffsetStore
-from ariane.client.consumer.start_offset import start_offset
+from ariane.client.consumer.queues.offset_store import OffsetStore
+from ariane.client.consumer.queues.start_offset import start_offset
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 RETRY = MessageQueue("%RETRY%g", "broker-a", 0)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from ariane.cli.pipeline import LATE, app
 from ariane.cli.pipeline_tables import SHOWN, print_answers, print_table
-from ariane.client.options import ConsumeFrom
+from ariane.client.consumer.options import ConsumeFrom
 from ariane.client.sync import Admin, Producer, PushConsumer
 from ariane.env import Env, SystemClock
 from ariane.errors import ArianeError, ConfigError

@@ -10,7 +10,7 @@ import typer
 from ariane import aio
 from ariane.cli.screen import console
 from ariane.cli.serve import run, until_stopped
-from ariane.client.consumer.decoding import decode_messages
+from ariane.client.decoding import decode_messages
 from ariane.errors import ArianeError, NameServersUnreachable, RemotingError, ResponseError, RouteMissing
 from ariane.message import Message, MessageQueue, ReceivedMessage
 

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar, Unpack
 
+from ariane.client.connect.lifecycle import Lifecycle
 from ariane.client.connect.routes import MASTER
-from ariane.client.consumer.decoding import decode_message, decode_messages
-from ariane.client.lifecycle import Lifecycle
+from ariane.client.decoding import decode_message, decode_messages
 from ariane.client.options import ClientKeywords, ClientOptions
 from ariane.env import Env
 from ariane.errors import BrokerRefused, ClientError, RouteMissing
-from ariane.message import AUTO_CREATE_TOPIC, UNIQUE_KEY, MessageQueue, ReceivedMessage, retry_topic
+from ariane.message import AUTO_CREATE_TOPIC, UNIQUE_KEY, UNIQUE_KEY_QUERY, MessageQueue, ReceivedMessage, retry_topic
 from ariane.protocol.bodies import (
     READ,
     WRITE,
@@ -222,7 +222,7 @@ class Admin(Lifecycle):
         self, topic: str, key: str, count: int, begin: int, end: int, *, unique: bool
     ) -> list[ReceivedMessage]:
         header = QueryMessageRequest(topic, key, count, begin, end)
-        fields = header.fields() | ({"_UNIQUE_KEY_QUERY": "true"} if unique else {})
+        fields = header.fields() | ({UNIQUE_KEY_QUERY: "true"} if unique else {})
         expect = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
         wire = self._running().wire
         answers = await asyncio.gather(

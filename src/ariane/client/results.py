@@ -1,15 +1,17 @@
-"""What sends and pulls give back."""
+"""Results of sends, pulls and transactions."""
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 import msgspec
 
 from ariane.message import MessageQueue
+from ariane.protocol.codes import ResponseCode
 
 
 class SendStatus(Enum):
-    """How safe a stored message is; all but SEND_OK say that a flush or a slave was late."""
+    """How safe a stored message is; all but SEND_OK mean that a flush or a slave was late."""
 
     SEND_OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -17,8 +19,17 @@ class SendStatus(Enum):
     SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
 
 
+STORED: Final[dict[int, SendStatus]] = {
+    ResponseCode.SUCCESS: SendStatus.SEND_OK,
+    ResponseCode.FLUSH_DISK_TIMEOUT: SendStatus.FLUSH_DISK_TIMEOUT,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT: SendStatus.FLUSH_SLAVE_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE: SendStatus.SLAVE_NOT_AVAILABLE,
+}
+"""The response codes to a send that mean that the message is stored."""
+
+
 class SendResult(msgspec.Struct, frozen=True):
-    """A stored message. Of a batch it tells about the first message, and `message_ids` has the ids of all."""
+    """A stored message. For a batch it describes the first message, and `message_ids` has the ids of all."""
 
     status: SendStatus
     message_id: str
@@ -42,7 +53,7 @@ class PullStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PullResult:
-    """A pull's answer. `body` has the message units as they lie in the commitlog, one behind the other."""
+    """The response to a pull. `body` has the message units as they are in the commitlog, one after the other."""
 
     status: PullStatus
     next_offset: int
@@ -53,7 +64,7 @@ class PullResult:
 
 
 class TransactionState(Enum):
-    """What became of a local transaction."""
+    """The outcome of a local transaction."""
 
     COMMIT = "COMMIT_MESSAGE"
     ROLLBACK = "ROLLBACK_MESSAGE"
@@ -62,7 +73,7 @@ class TransactionState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TransactionResult:
-    """A half message, and what its local transaction came to."""
+    """A half message and the outcome of its local transaction."""
 
     send: SendResult
     state: TransactionState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ariane.errors import ResponseError
-from ariane.message import KEYS, UNIQUE_KEY
+from ariane.message import KEYS, UNIQUE_KEY, UNIQUE_KEY_QUERY
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
@@ -15,8 +15,6 @@ from ariane.remoting import Connection, Handler
 
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
-
-UNIQUE_QUERY = "_UNIQUE_KEY_QUERY"
 
 
 class AdminQueriesHandler:
@@ -28,7 +26,7 @@ class AdminQueriesHandler:
     def by_key(self, _: Connection, request: Command) -> Command:
         header = QueryMessageRequest.parse(request.fields)
         most = header.max_num
-        if request.fields.get(UNIQUE_QUERY) == "true":
+        if request.fields.get(UNIQUE_KEY_QUERY) == "true":
             most = self._broker.options.default_query_max_num
         found = self._broker.store.query(
             header.topic, header.key, max(most, 0), header.begin_timestamp, header.end_timestamp

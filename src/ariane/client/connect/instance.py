@@ -1,4 +1,4 @@
-"""What the producers and consumers of a process share: connections, routes, heartbeats, and requests from brokers."""
+"""What the clients of a process share: connections, routes, heartbeats, and the handlers of brokers' requests."""
 
 import asyncio
 import logging
@@ -12,12 +12,12 @@ from ariane.client.connect.acl import Signer
 from ariane.client.connect.broker_calls import BrokerCalls
 from ariane.client.connect.ids import UniqueIds, local_address
 from ariane.client.connect.name_servers import DISCOVERY_INTERVAL, NameServers
+from ariane.client.connect.replies import Replies
 from ariane.client.connect.routes import MASTER, Routes
 from ariane.client.connect.server_requests import ConsumerMember, ServerRequests
 from ariane.client.connect.tasks import Tasks
 from ariane.client.connect.wire import Wire
 from ariane.client.options import ClientOptions
-from ariane.client.producer.request_reply import Replies
 from ariane.env import Env
 from ariane.errors import AccessDenied, ArianeError, ClientError
 from ariane.protocol.bodies import ClusterInfo, HeartbeatData, ProducerData
@@ -27,7 +27,7 @@ from ariane.remoting import Client, Connection, RpcHook
 
 log = logging.getLogger("ariane.client")
 
-REGISTER_PAUSE = 1.0  # seconds until a broker that has not heard of our producers is told again
+REGISTER_PAUSE = 1.0  # seconds until the next heartbeat to a broker that has not heard of our producers
 
 
 class Instance:
@@ -41,30 +41,31 @@ class Instance:
         name = options.instance_name or f"{os.getpid()}#{env.clock.now_ms()}{number:03d}"
         self.client_id = f"{address}@{name}" + (f"@{options.unit_name}" if options.unit_name else "")
         self.address = address
+        self.tasks = Tasks(env.clock, self.client_id)
+        self.replies = Replies()
+        self.producers: dict[str, object] = {}
+        self.consumers: dict[str, ConsumerMember] = {}
         self.remoting = self._connect(hooks)
         self.wire = Wire(self.remoting, options.api_timeout, options.binary_headers)
         self.routes = Routes(NameServers(options.addresses, self.wire, env.random))
         self.calls = BrokerCalls(self.wire, self.routes)
         self.ids = UniqueIds(address, env.clock, crc32(self.client_id.encode()))
-        self.replies = Replies()
-        self.producers: dict[str, object] = {}
-        self.consumers: dict[str, ConsumerMember] = {}
         self.users = 0
-        self.tasks = Tasks(env.clock, self.client_id)
-        self._beating = asyncio.Lock()
-        self._heard: dict[str, frozenset[str]] = {}  # the producer groups that each broker has heard of
+        self._heartbeat_lock = asyncio.Lock()
+        self._heard: dict[str, frozenset[str]] = {}  # broker address -> producer groups that it has heard of
         self._versions: dict[str, int] = {}
         self._registering: asyncio.Task[None] | None = None
-        self._forgotten = asyncio.Event()  # a broker may have forgotten our producers
+        self._forgotten = asyncio.Event()  # set when a broker may have forgotten our producers
 
     def _connect(self, hooks: tuple[RpcHook, ...]) -> Client:
         options = self.options
         signers: tuple[RpcHook, ...] = ()
         if options.access_key is not None and options.secret_key is not None:
             signers = (Signer(options.access_key, options.secret_key, options.security_token),)
+        requests = ServerRequests(self.producers, self.consumers, self.replies, self.tasks, self.env.clock)
         return Client(
             clock=self.env.clock,
-            handlers=ServerRequests(self).table(),
+            handlers=requests.table(),
             hooks=(*hooks, *signers),
             tls=None if options.tls is None else replace(options.tls),  # the copy has a context of its own
             connect_timeout=options.connect_timeout,
@@ -73,14 +74,14 @@ class Instance:
         )
 
     def start(self) -> None:
-        """Begin the regular work."""
+        """Start the periodic work."""
         self.tasks.every(self.options.heartbeat_interval, self.send_heartbeats)
         self.tasks.every(self.options.route_interval, self.routes.refresh_all)
         if self.routes.names.is_discovered:
             self.tasks.every(DISCOVERY_INTERVAL, self.routes.names.discover)
 
     def heartbeat(self) -> HeartbeatData:
-        """Who lives here."""
+        """The groups that live here."""
         return HeartbeatData(
             self.client_id,
             [ProducerData(group) for group in self.producers],
@@ -88,44 +89,40 @@ class Instance:
         )
 
     async def send_heartbeats(self, *, complain: bool = False) -> None:
-        """Tell every broker in use who lives here; producers alone matter to masters only.
+        """Send a heartbeat to every broker in use; without consumers, to masters only.
 
-        A broker that does not answer is told next time; with `complain` a denial is raised.
+        A broker that does not answer gets the next one; with `complain` a denial is raised.
         """
         if not self.producers and not self.consumers:
             return
-        async with self._beating:
-            targets = self._heartbeat_targets()
+        async with self._heartbeat_lock:
+            targets = [
+                address
+                for addresses in self.routes.brokers.values()
+                for broker_id, address in addresses.items()
+                if self.consumers or broker_id == MASTER
+            ]
             body = self.heartbeat().encode()
-            outcomes = await asyncio.gather(*(self._beat(address, body) for address in targets))
+            outcomes = await asyncio.gather(*(self._send_heartbeat(address, body) for address in targets))
             groups = frozenset(self.producers)
             self._heard = {address: groups for address, error in zip(targets, outcomes, strict=True) if error is None}
         denied = next((error for error in outcomes if isinstance(error, AccessDenied)), None)
         if complain and denied is not None:
             raise denied
 
-    async def greet(self, address: str, group: str) -> None:
-        """Send a heartbeat to a broker that has not heard of a producer group: it asks back only whom it knows."""
+    async def register(self, address: str, group: str) -> None:
+        """Send a heartbeat to a broker that has not heard of a producer group: it asks back only groups it knows."""
         if group in self._heard.get(address, ()):
             return
-        async with self._beating:
+        async with self._heartbeat_lock:
             groups = frozenset(self.producers)
-            if (
-                group not in self._heard.get(address, ())
-                and await self._beat(address, self.heartbeat().encode()) is None
-            ):
-                self._heard[address] = groups
-
-    async def broker_version(self, address: str) -> int:
-        """The version of a broker, as each of its answers has it."""
-        found = self._versions.get(address)
-        if found is None:
-            response = await self.wire.ask(address, RequestCode.HEART_BEAT, body=self.heartbeat().encode())
-            found = self._versions[address] = response.version
-        return found
+            if group not in self._heard.get(address, ()):
+                error = await self._send_heartbeat(address, self.heartbeat().encode())
+                if error is None:
+                    self._heard[address] = groups
 
     async def register_everywhere(self) -> None:
-        """Tell every master of the cluster about the producers here, now and as brokers come back.
+        """Tell every master of the cluster about the producers here, now and whenever a broker comes back.
 
         A broker asks only producers that it knows about a half message, and one that this process sent before it
         restarted may be on any of them.
@@ -136,8 +133,7 @@ class Instance:
 
     async def _keep_registered(self, told: bool) -> None:
         while True:
-            pause = self.options.route_interval if told else REGISTER_PAUSE
-            await self.tasks.wait(self._forgotten, pause)
+            await self.tasks.wait(self._forgotten, self.options.route_interval if told else REGISTER_PAUSE)
             if self._forgotten.is_set():
                 await self.env.clock.sleep(REGISTER_PAUSE)  # a broker that restarts needs a moment
                 self._forgotten.clear()
@@ -149,33 +145,33 @@ class Instance:
             response = await self.routes.names.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
             self.routes.keep_cluster(ClusterInfo.decode(response.body))
         except ArianeError as error:
-            log.warning("%s: brokers are not told about the producers here: %s", self.client_id, error)
+            log.warning("%s: cannot register its producers with brokers: %s", self.client_id, error)
             return False
-        async with self._beating:
+        async with self._heartbeat_lock:
             groups = frozenset(self.producers)
             masters = {addresses[MASTER] for addresses in self.routes.brokers.values() if MASTER in addresses}
             targets = [address for address in masters if not groups <= self._heard.get(address, frozenset())]
             body = self.heartbeat().encode()
-            outcomes = await asyncio.gather(*(self._beat(address, body) for address in targets))
+            outcomes = await asyncio.gather(*(self._send_heartbeat(address, body) for address in targets))
             heard = [address for address, error in zip(targets, outcomes, strict=True) if error is None]
             self._heard.update(dict.fromkeys(heard, groups))
         return len(heard) == len(targets)
 
+    async def broker_version(self, address: str) -> int:
+        """The version of a broker, which each of its responses carries."""
+        found = self._versions.get(address)
+        if found is None:
+            response = await self.wire.ask(address, RequestCode.HEART_BEAT, body=self.heartbeat().encode())
+            found = self._versions[address] = response.version
+        return found
+
     def _lost(self, connection: Connection) -> None:
-        """A broker may have restarted, and not know us any more."""
+        """Forget what a broker knew: it may have restarted."""
         self._versions.pop(connection.address, None)
         if self._heard.pop(connection.address, None) is not None:
             self._forgotten.set()
 
-    def _heartbeat_targets(self) -> list[str]:
-        return [
-            address
-            for addresses in self.routes.brokers.values()
-            for broker_id, address in addresses.items()
-            if self.consumers or broker_id == MASTER
-        ]
-
-    async def _beat(self, address: str, body: bytes) -> ArianeError | None:
+    async def _send_heartbeat(self, address: str, body: bytes) -> ArianeError | None:
         try:
             await self.wire.ask(address, RequestCode.HEART_BEAT, body=body)
         except AccessDenied as error:
@@ -186,27 +182,28 @@ class Instance:
             return error
         return None
 
-    async def leave(self, *, producer_group: str | None = None, consumer_group: str | None = None) -> None:
-        """Tell the brokers that a group is gone from here."""
+    async def unregister(self, *, producer_group: str | None = None, consumer_group: str | None = None) -> None:
+        """Tell the brokers that a group has left this client."""
         header = UnregisterClientRequest(self.client_id, producer_group, consumer_group)
         addresses = [address for addresses in self.routes.brokers.values() for address in addresses.values()]
-        await asyncio.gather(*(self._farewell(address, header) for address in addresses))
 
-    async def _farewell(self, address: str, header: UnregisterClientRequest) -> None:
-        try:
-            await self.wire.ask(address, RequestCode.UNREGISTER_CLIENT, header, timeout=1.0)
-        except ArianeError as error:
-            log.debug("no farewell to %s: %s", address, error)
+        async def tell(address: str) -> None:
+            try:
+                await self.wire.ask(address, RequestCode.UNREGISTER_CLIENT, header, timeout=1.0)
+            except ArianeError as error:
+                log.debug("not unregistered from %s: %s", address, error)
+
+        await asyncio.gather(*(tell(address) for address in addresses))
 
     async def close(self) -> None:
-        """End all regular work and close the connections."""
+        """End all background work and close the connections."""
         await self.tasks.close()
         self.replies.close()
         await self.remoting.close()
 
 
-class Leaver(Protocol):
-    """A client that is to be closed before the interpreter ends."""
+class Closable(Protocol):
+    """A client that must be closed before the interpreter exits."""
 
     @property
     def needs_threads(self) -> bool:
@@ -222,21 +219,21 @@ class Instances:
     _of_loop: ClassVar["WeakKeyDictionary[asyncio.AbstractEventLoop, Instances]"] = WeakKeyDictionary()
 
     def __init__(self) -> None:
-        self.clients: set[Leaver] = set()
-        """The clients that run here."""
+        self.clients: set[Closable] = set()
+        """The clients that run in this loop."""
         self._instances: list[Instance] = []
         self._making = asyncio.Lock()
         self._made = 0
 
     @classmethod
     def here(cls) -> "Instances":
-        """Those of the running loop."""
+        """The instances of the running loop."""
         return cls._of_loop.setdefault(asyncio.get_running_loop(), cls())
 
     async def acquire(
         self, options: ClientOptions, env: Env, hooks: tuple[RpcHook, ...], kind: str, group: str
     ) -> Instance:
-        """An instance in which `group` is free."""
+        """Return an instance in which `group` is free; `release` gives it back."""
         if not options.addresses:
             raise ClientError("no name server is known: give name_servers=... or set NAMESRV_ADDR")
         key = ClientOptions.of(options, {})
@@ -245,23 +242,18 @@ class Instances:
             if not hooks:  # hooks see all requests of an instance, so a client with hooks has one of its own
                 instance = next((i for i in self._instances if i.env is env and _fits(i, key, kind, group)), None)
             if instance is None:
-                instance = await self._make(key, env, hooks)
+                self._made += 1
+                instance = Instance(key, env, await local_address(key.addresses), self._made, hooks)
+                instance.start()
+                if not hooks:
+                    self._instances.append(instance)
             instance.users += 1
             if kind == "producer":
-                instance.producers.setdefault(group, None)  # keeps the place until the producer is ready
-        return instance
-
-    async def _make(self, key: ClientOptions, env: Env, hooks: tuple[RpcHook, ...]) -> Instance:
-        self._made += 1
-        address = await local_address(key.addresses)
-        instance = Instance(key, env, address, self._made, hooks)
-        instance.start()
-        if not hooks:
-            self._instances.append(instance)
+                instance.producers.setdefault(group, None)  # reserves the group until the producer is ready
         return instance
 
     async def release(self, instance: Instance) -> None:
-        """Give an instance back; the last one closes it."""
+        """Return an instance; the last user closes it."""
         instance.users -= 1
         if instance.users == 0:
             if instance in self._instances:
@@ -274,5 +266,8 @@ def _fits(instance: Instance, key: ClientOptions, kind: str, group: str) -> bool
         return False
     taken = (kind == "producer" and group in instance.producers) or (kind == "consumer" and group in instance.consumers)
     if taken and key.instance_name is not None:
-        raise ClientError(f"{kind} group {group} is already in instance {key.instance_name!r} of this process")
+        raise ClientError(
+            f"{kind} group {group} is already in instance {key.instance_name!r} of this process: give it another "
+            "instance_name"
+        )
     return not taken

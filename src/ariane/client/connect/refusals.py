@@ -1,6 +1,6 @@
-"""What an error answer means to a user: which server, what was asked, what to do next."""
+"""Error responses as errors for users: which server, what was asked, what to do next."""
 
-from ariane.errors import AccessDenied, BrokerRefused, ConnectFailed, RemotingError, RequestTimeout, SendFailed
+from ariane.errors import AccessDenied, ArianeError, BrokerRefused, ConnectFailed, RequestTimeout, SendFailed
 from ariane.protocol.codes import RequestCode, ResponseCode, code_name
 from ariane.protocol.command import Command
 
@@ -20,21 +20,21 @@ _ADVICE = {
 _DENIED = "check the access key, the secret key and the permissions in plain_acl.yml"
 
 
-_CARRY_ADVICE: dict[type[RemotingError], str] = {
+_CARRY_ADVICE: dict[type[ArianeError], str] = {
     ConnectFailed: "is the broker up, and can its address be reached from here?",
     SendFailed: "whether the message was stored is not known: send it again if twice does no harm",
     RequestTimeout: "it may have been stored all the same; look at the broker's load, or raise the time-out",
 }
 
 
-def advised(error: RemotingError) -> RemotingError:
-    """The same error, with what to do about a message that was not carried there and back."""
+def advised(error: ArianeError) -> ArianeError:
+    """An error of a send, with what to do about it when the request was not carried there and back."""
     kind = type(error)
     return kind(f"{error} ({_CARRY_ADVICE[kind]})") if kind in _CARRY_ADVICE else error
 
 
 def request_name(code: int) -> str:
-    """The name of a request for people."""
+    """The name of a request code."""
     try:
         return RequestCode(code).name
     except ValueError:
@@ -42,7 +42,7 @@ def request_name(code: int) -> str:
 
 
 def refusal(address: str, request: int, response: Command) -> BrokerRefused:
-    """The error for an answer that is not a success."""
+    """The error for a response that is not a success."""
     remark = response.remark or ""
     denied = _is_denied(response.code, remark)
     advice = _DENIED if denied else _ADVICE.get(ResponseCode(response.code)) if _known(response.code) else None

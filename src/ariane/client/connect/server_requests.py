@@ -1,12 +1,15 @@
-"""What brokers ask of clients."""
+"""Requests from brokers to clients."""
 
 import logging
 import sys
 import traceback
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from ariane.client.consumer.decoding import decode_body, decode_message
+from ariane.client.connect.replies import Replies
+from ariane.client.connect.tasks import Tasks
+from ariane.client.decoding import decode_body, decode_message
+from ariane.env import Clock
 from ariane.errors import ResponseError
 from ariane.message import PRODUCER_GROUP, REPLY_ARRIVE_TIME, UNIQUE_KEY, MessageQueue, ReceivedMessage
 from ariane.protocol.bodies import (
@@ -31,14 +34,11 @@ from ariane.protocol.properties import decode_properties
 from ariane.protocol.units import decode_unit
 from ariane.remoting import Connection, Handler
 
-if TYPE_CHECKING:
-    from ariane.client.connect.instance import Instance
-
 log = logging.getLogger("ariane.client")
 
 
 class ConsumerMember(Protocol):
-    """A consumer as brokers see it."""
+    """A consumer of a group, as brokers see it."""
 
     def describe(self) -> ConsumerData: ...
 
@@ -55,7 +55,7 @@ class ConsumerMember(Protocol):
 
 @runtime_checkable
 class TransactionMember(Protocol):
-    """A producer that can say what became of a transaction."""
+    """A producer of a group that can answer for its transactions."""
 
     async def answer_check(
         self, address: str, message: ReceivedMessage, header: CheckTransactionStateRequest
@@ -63,10 +63,21 @@ class TransactionMember(Protocol):
 
 
 class ServerRequests:
-    """Handlers for what comes from brokers."""
+    """The handlers, for the producers and consumers of one client instance."""
 
-    def __init__(self, instance: "Instance") -> None:
-        self._instance = instance
+    def __init__(
+        self,
+        producers: Mapping[str, object],
+        consumers: Mapping[str, ConsumerMember],
+        replies: Replies,
+        tasks: Tasks,
+        clock: Clock,
+    ) -> None:
+        self._producers = producers
+        self._consumers = consumers
+        self._replies = replies
+        self._tasks = tasks
+        self._clock = clock
 
     def table(self) -> dict[int, Handler]:
         """The handlers by request code."""
@@ -81,38 +92,38 @@ class ServerRequests:
         }
 
     def members_changed(self, _: Connection, request: Command) -> None:
-        """A group has new members or lost some."""
-        consumer = self._instance.consumers.get(NotifyConsumerIdsChangedRequest.parse(request.fields).consumer_group)
+        """Rebalance: members of a group have come or gone."""
+        consumer = self._consumers.get(NotifyConsumerIdsChangedRequest.parse(request.fields).consumer_group)
         if consumer is not None:
             consumer.rebalance_soon()
 
     def check_transaction(self, connection: Connection, request: Command) -> None:
-        """What became of a half message? Any producer of its group may answer."""
+        """Answer for a half message; any producer of its group may."""
         header = CheckTransactionStateRequest.parse(request.fields)
         message = decode_message(decode_unit(request.body), "")
-        producer = self._instance.producers.get(message.properties.get(PRODUCER_GROUP, ""))
+        producer = self._producers.get(message.properties.get(PRODUCER_GROUP, ""))
         if isinstance(producer, TransactionMember):
-            self._instance.tasks.spawn(producer.answer_check(connection.address, message, header))
+            self._tasks.spawn(producer.answer_check(connection.address, message, header))
         else:
-            log.info("no producer here can answer for transaction %s", header.transaction_id)
+            log.info("no producer in this process can answer for transaction %s", header.transaction_id)
 
     def reset_offset(self, _: Connection, request: Command) -> None:
-        """An administrator moves a group."""
+        """Move a group to other offsets, as an administrator asks."""
         header = ResetOffsetRequest.parse(request.fields)
-        consumer = self._instance.consumers.get(header.group)
+        consumer = self._consumers.get(header.group)
         if consumer is not None and request.body:
             offsets = ResetOffsetBody.decode(request.body).offset_table
-            self._instance.tasks.spawn(consumer.reset_offsets(header.topic, offsets))
+            self._tasks.spawn(consumer.reset_offsets(header.topic, offsets))
 
     def consumer_status(self, _: Connection, request: Command) -> Command:
-        """The offsets of a consumer as it knows them."""
+        """Return the offsets of a consumer as it knows them."""
         header = GetConsumerStatusRequest.parse(request.fields)
-        consumer = self._instance.consumers.get(header.group)
+        consumer = self._consumers.get(header.group)
         offsets = {} if consumer is None else consumer.offsets(header.topic)
         return request.reply(body=GetConsumerStatusBody(offsets).encode())
 
     def running_info(self, _: Connection, request: Command) -> Command:
-        """All about a consumer, for `mqadmin consumerStatus`."""
+        """Describe a consumer, for `mqadmin consumerStatus`."""
         header = GetConsumerRunningInfoRequest.parse(request.fields)
         info = self._consumer(header.consumer_group).running_info()
         if header.jstack_enable:
@@ -120,26 +131,21 @@ class ServerRequests:
         return request.reply(body=info.encode())
 
     async def consume_directly(self, _: Connection, request: Command) -> Command:
-        """An administrator hands a message to the listener."""
+        """Call the listener with a message that an administrator chose."""
         header = ConsumeMessageDirectlyRequest.parse(request.fields)
         message = decode_message(decode_unit(request.body), header.broker_name or "")
         result = await self._consumer(header.consumer_group).consume_directly(message)
         return request.reply(body=result.encode())
 
     def reply(self, connection: Connection, request: Command) -> Command:
-        """A consumer replied to a request of ours."""
-        message = self._reply_message(ReplyMessageRequest.parse(request.fields), request.body, connection)
-        if not self._instance.replies.take(message):
-            log.warning("a reply from %s came for a request that nobody waits for", message.born_host)
-        return request.reply()
-
-    def _reply_message(self, header: ReplyMessageRequest, body: bytes, connection: Connection) -> ReceivedMessage:
+        """Take the reply to a request of this client."""
+        header = ReplyMessageRequest.parse(request.fields)
         properties = decode_properties(header.properties or "")
-        properties[REPLY_ARRIVE_TIME] = str(self._instance.env.clock.now_ms())
-        content, problem = decode_body(body, header.sys_flag)
-        return ReceivedMessage(
+        properties[REPLY_ARRIVE_TIME] = str(self._clock.now_ms())
+        body, problem = decode_body(request.body, header.sys_flag)
+        message = ReceivedMessage(
             topic=header.topic,
-            body=content,
+            body=body,
             properties=properties,
             queue=MessageQueue(header.topic, "", header.queue_id),
             queue_offset=-1,
@@ -155,9 +161,12 @@ class ServerRequests:
             flag=header.flag,
             decode_error=problem,
         )
+        if not self._replies.take(message):
+            log.warning("a reply from %s came too late: its request is no longer awaited", message.born_host)
+        return request.reply()
 
     def _consumer(self, group: str) -> ConsumerMember:
-        consumer = self._instance.consumers.get(group)
+        consumer = self._consumers.get(group)
         if consumer is None:
             remark = f"The Consumer Group <{group}> not exist in this consumer"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
@@ -165,6 +174,6 @@ class ServerRequests:
 
 
 def _stacks() -> str:
-    """What every thread is at, in the place of Java's jstack."""
+    """The stack of every thread, in place of Java's jstack."""
     frames = sys._current_frames()
     return "\n".join(f"thread {number}\n{''.join(traceback.format_stack(frame))}" for number, frame in frames.items())

@@ -6,15 +6,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ariane.client.connect.instance import Instance
-from ariane.client.consumer.offsets import OffsetStore
-from ariane.client.consumer.process_queue import ProcessQueue
-from ariane.client.consumer.pulling import PULL_MARGIN, Limits, Puller
-from ariane.client.consumer.rebalance import Rebalance
+from ariane.client.consumer.options import LiteOptions, subscription
+from ariane.client.consumer.queues.offset_store import OffsetStore
+from ariane.client.consumer.queues.process_queue import ProcessQueue
+from ariane.client.consumer.queues.puller import PULL_MARGIN, Limits, Puller
+from ariane.client.consumer.queues.rebalance import Rebalance
+from ariane.client.consumer.queues.start_offset import start_offset
 from ariane.client.consumer.running_info import lite_properties
-from ariane.client.consumer.start_offset import start_offset
 from ariane.client.consumer.stats import ConsumerStats, Meter, QueueLag
 from ariane.client.observe.hooks import ConsumeContext, ConsumeHook, call_hooks
-from ariane.client.options import Expression, LiteOptions, subscription
+from ariane.client.options import Expression
 from ariane.errors import ArianeError, ClientError, ResponseError
 from ariane.message import MessageQueue, ReceivedMessage
 from ariane.protocol.bodies import ConsumeMessageDirectlyResult, ConsumerData, ConsumerRunningInfo, SubscriptionData
@@ -89,7 +90,7 @@ class LiteEngine:
         if self._options.auto_commit:
             await self.offset_store.persist(list(self.table), wait=True)
         self._instance.consumers.pop(self._group, None)
-        await self._instance.leave(consumer_group=self._group)
+        await self._instance.unregister(consumer_group=self._group)
 
     async def persist(self) -> None:
         """Store the offsets."""

@@ -7,15 +7,17 @@ from typing import Unpack
 
 from ariane.client.connect.broker_calls import LITE_PULL, SUBSCRIPTION
 from ariane.client.connect.instance import Instance
+from ariane.client.connect.lifecycle import Lifecycle
 from ariane.client.connect.namespaces import wrap
 from ariane.client.consumer.lite_engine import LiteEngine, QueueListener
-from ariane.client.consumer.offsets import LocalOffsets, OffsetStore, RemoteOffsets, default_folder
+from ariane.client.consumer.options import LiteKeywords, LiteOptions, Model, subscription
+from ariane.client.consumer.queues.offset_store import LocalOffsets, OffsetStore, RemoteOffsets, default_folder
 from ariane.client.consumer.stats import ConsumerStats
-from ariane.client.lifecycle import Lifecycle
 from ariane.client.observe.hooks import ConsumeHook
 from ariane.client.observe.trace import Tracer
-from ariane.client.options import Expression, LiteKeywords, LiteOptions, Model, subscription
+from ariane.client.options import Expression
 from ariane.client.producer.checks import check_group
+from ariane.client.producer.internal import start_tracer
 from ariane.env import Env
 from ariane.errors import ClientError
 from ariane.message import MessageQueue, ReceivedMessage
@@ -174,7 +176,7 @@ class LitePullConsumer(Lifecycle):
     async def _open(self, instance: Instance) -> None:
         hooks = self._hooks
         if self._options.trace:
-            self._tracer = await Tracer.start(instance, self._options, self._options.trace_topic)
+            self._tracer = start_tracer(instance, self._options, self._options.trace_topic)
             hooks = (*hooks, self._tracer)
         engine = LiteEngine(
             self._group, instance, self._options, self._subscriptions, self._offsets(instance), LITE_PULL | SUBSCRIPTION

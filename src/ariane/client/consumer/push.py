@@ -5,23 +5,25 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Unpack
 
 from ariane.client.connect.instance import Instance
+from ariane.client.connect.lifecycle import Lifecycle
 from ariane.client.connect.namespaces import wrap
-from ariane.client.consumer.concurrently import Concurrently
-from ariane.client.consumer.engine import Engine
-from ariane.client.consumer.handoff import Handoff
-from ariane.client.consumer.listener import ConsumeStatus, Listener, with_delivery
-from ariane.client.consumer.offsets import LocalOffsets, OffsetStore, RemoteOffsets, default_folder
-from ariane.client.consumer.orderly import Locks, Orderly
-from ariane.client.consumer.running import make_runner
-from ariane.client.consumer.send_back import NO_LIMIT, SendBack
+from ariane.client.consumer.listen.concurrently import Concurrently
+from ariane.client.consumer.listen.handoff import Handoff
+from ariane.client.consumer.listen.hook_calls import HookWatch
+from ariane.client.consumer.listen.listener import ConsumeStatus, Listener, with_delivery
+from ariane.client.consumer.listen.orderly import Locks, Orderly
+from ariane.client.consumer.listen.runners import make_runner
+from ariane.client.consumer.listen.send_back import NO_LIMIT, SendBack
+from ariane.client.consumer.options import Model, PushKeywords, PushOptions, subscription
+from ariane.client.consumer.push_engine import Engine
+from ariane.client.consumer.queues.offset_store import LocalOffsets, OffsetStore, RemoteOffsets, default_folder
 from ariane.client.consumer.stats import ConsumerStats, Meter
-from ariane.client.consumer.watching import HookWatch
-from ariane.client.lifecycle import Lifecycle
 from ariane.client.observe.hooks import ConsumeHook
 from ariane.client.observe.telemetry import consume_with_telemetry
 from ariane.client.observe.trace import Tracer
-from ariane.client.options import Expression, Model, PushKeywords, PushOptions, subscription
+from ariane.client.options import Expression
 from ariane.client.producer.checks import check_group
+from ariane.client.producer.internal import start_tracer
 from ariane.env import Env
 from ariane.errors import ClientError
 from ariane.message import MessageQueue, ReceivedMessage, retry_topic
@@ -143,7 +145,7 @@ class PushConsumer(Lifecycle):
             self._subscriptions[own] = subscription(own, "*", self._env.clock.now_ms())
         hooks = consume_with_telemetry(self._hooks)
         if self._options.trace:
-            self._tracer = await Tracer.start(instance, self._options, self._options.trace_topic)
+            self._tracer = start_tracer(instance, self._options, self._options.trace_topic)
             hooks = (*hooks, self._tracer)
         self._engine_or_none = self._build(instance, hooks)
         try:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from ariane.client.options import MEBIBYTE, ConsumerOptions, LiteOptions, PushOptions
+from ariane.client.consumer.options import ConsumerOptions, LiteOptions, PushOptions
+from ariane.client.options import MEBIBYTE
 from ariane.protocol.bodies import SubscriptionData
 
 CLIENT_VERSION = "V4_9_7"  # the version of RocketMQ whose protocol this client speaks

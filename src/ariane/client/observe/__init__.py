@@ -1,1 +1,1 @@
-"""Hooks, message trace and OpenTelemetry spans around sends and consumption."""
+"""Observers of sends and listener calls: `hooks` of users, message `trace`, OpenTelemetry spans (`telemetry`)."""

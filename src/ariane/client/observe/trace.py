@@ -1,25 +1,23 @@
-"""Message trace: who sent and who consumed which message when, as messages of a trace topic in RocketMQ's format.
+"""Message trace: which client sent or consumed which message when, as messages of a trace topic, in RocketMQ's format.
 
-record    fields parted by U+0001, ended by U+0002
+record    fields separated by U+0001, ended by U+0002
 Pub             time, region, group, topic, id, tags, keys, broker, size, cost, type, offset id, success, client
 SubBefore       time, region, group, request, id, retry times, keys
 SubAfter        request, id, cost, success, keys, outcome, time, group
 EndTransaction  time, region, group, topic, id, tags, keys, broker, type, transaction id, state, from check
 """
 
-import asyncio
 import logging
 from collections import deque
-from itertools import count
+from collections.abc import Awaitable, Callable
 
-from ariane.client.connect.instance import Instance
+from ariane.client.connect.tasks import Tasks
 from ariane.client.observe.hooks import ConsumeContext, EndTransactionContext, SendContext
-from ariane.client.options import ClientOptions, ProducerOptions
-from ariane.client.producer.outgoing import Packer
-from ariane.client.producer.sending import Sender
 from ariane.client.results import SendStatus
+from ariane.env import Env
 from ariane.errors import ArianeError
 from ariane.message import (
+    DEFAULT_REGION,
     DELAY,
     DELIVER_TIME,
     KEYS,
@@ -35,42 +33,28 @@ log = logging.getLogger("ariane.client")
 
 FLUSH_INTERVAL = 0.5
 FLUSH_SIZE = 118_000  # characters: a trace message holds 128 KB at most
-DEFAULT_REGION = "DefaultRegion"
 NORMAL, HALF, COMMIT, DELAYED = range(4)  # RocketMQ's message types
 OUTCOMES = {"SUCCESS": 0, "TIME_OUT": 1, "EXCEPTION": 2, "RETURNNULL": 3, "FAILED": 4}
-_numbers = count(1)
 
 
 class Tracer:
-    """Collects records from hooks and sends them now and then."""
+    """Collects records from hooks and sends them each half second."""
 
-    def __init__(self, instance: Instance, options: ClientOptions, topic: str) -> None:
-        self._instance = instance
-        self._clock = instance.env.clock
-        self._random = instance.env.random
+    def __init__(self, env: Env, tasks: Tasks, topic: str, send: Callable[[Message], Awaitable[object]]) -> None:
+        self._clock = env.clock
+        self._random = env.random
         self._topic = topic
-        own = ProducerOptions.of(ClientOptions.of(options, {}), {"send_timeout": 5.0})
-        self._sender = Sender(instance, f"_INNER_TRACE_PRODUCER-{next(_numbers)}", own)
-        self._packer = Packer(own, instance.ids)
-        self._limit = own.send_timeout
+        self._send = send
         self._records: deque[tuple[str, str, str | None]] = deque()  # filled by listeners' threads too
-        self._flusher: asyncio.Task[None] | None = None
-
-    @classmethod
-    async def start(cls, instance: Instance, options: ClientOptions, topic: str) -> "Tracer":
-        """A tracer that sends what it has each half second."""
-        tracer = cls(instance, options, topic)
-        tracer._flusher = instance.tasks.every(FLUSH_INTERVAL, tracer.flush)
-        return tracer
+        self._flusher = tasks.every(FLUSH_INTERVAL, self.flush)
 
     async def close(self) -> None:
-        """Send the rest."""
-        if self._flusher is not None:
-            self._flusher.cancel()
+        """Send the remaining records."""
+        self._flusher.cancel()
         await self.flush()
 
     def before_send(self, context: SendContext) -> None:
-        """Remember when the send began."""
+        """Note when the send began."""
         context.notes["traced at"] = self._clock.now_ms()
 
     def after_send(self, context: SendContext) -> None:
@@ -90,7 +74,7 @@ class Tracer:
         )  # fmt: skip
 
     def before_consume(self, context: ConsumeContext) -> None:
-        """Record that messages reach a listener."""
+        """Record that a listener is called."""
         context.notes["traced at"] = now = self._clock.now_ms()
         context.notes["trace request"] = request = f"{self._random.getrandbits(128):032X}"
         for message in _traced(context.messages):
@@ -102,7 +86,7 @@ class Tracer:
             )  # fmt: skip
 
     def after_consume(self, context: ConsumeContext) -> None:
-        """Record what the listener said."""
+        """Record the result of a listener call."""
         began, request = context.notes["traced at"], context.notes["trace request"]
         assert isinstance(began, int)
         now = self._clock.now_ms()
@@ -128,11 +112,11 @@ class Tracer:
         self._records.append(("\x01".join([_text(field) for field in fields]) + "\x02", message_id, keys))
 
     async def flush(self) -> None:
-        """Send what was recorded; what cannot be sent is lost, for tracing must not hold up messages."""
+        """Send the records; those that cannot be sent are dropped, for tracing must not delay messages."""
         while self._records:
             message = self._next_message()
             try:
-                await self._sender.send_anywhere(self._packer.pack(message), self._limit)
+                await self._send(message)
             except ArianeError as error:
                 log.warning("trace records were lost: %s", error)
 

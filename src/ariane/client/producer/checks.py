@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Sequence
 
-from ariane.client.options import ProducerOptions
+from ariane.client.producer.options import ProducerOptions
 from ariane.errors import ClientError, InvalidMessage
 from ariane.message import (
     CHECK_MAX_TIME_TOPIC,

@@ -1,6 +1,6 @@
-"""The first try of a send, made at once when all that it needs is known: nearly every message goes this way.
+"""The first attempt of a send, encoded at once when all it needs is known: nearly every message goes this way.
 
-The header is a text of which only time, flags, properties and number change from message to message.
+The header is a text in which only time, flags, properties and opaque change from message to message.
 """
 
 from struct import Struct
@@ -8,33 +8,33 @@ from typing import Final
 
 import msgspec
 
-from ariane.client.anywhere import Home, Question
 from ariane.client.connect.instance import Instance
-from ariane.client.options import ProducerOptions
+from ariane.client.connect.pending_request import LoopThread, PendingRequest
+from ariane.client.producer.options import ProducerOptions
 from ariane.client.producer.outgoing import Outgoing, checked_properties, fixed_fields
 from ariane.client.producer.queue_choice import QueueChooser
 from ariane.message import UNIQUE_KEY, MessageQueue
 from ariane.protocol.codes import VERSION_4_9_7, RequestCode
 from ariane.remoting.line import Line
 
-_HEAD: Final = Struct(">iI")  # length of what follows, length of the header
+_HEAD: Final = Struct(">iI")  # length of the rest of the frame, length of the header
 _MAX_HEADS: Final = 10_000
-_MAX_BODY: Final = 1 << 16  # beyond, joining header and body would copy too much
+_MAX_BODY: Final = 1 << 16  # beyond that, joining header and body would copy too much
 _json: Final = msgspec.json.Encoder().encode
 
 
-class FirstTry:
-    """A message on its way to a queue."""
+class FastAttempt:
+    """An encoded message and the queue it goes to."""
 
-    __slots__ = ("question", "queue")
+    __slots__ = ("queue", "request")
 
-    def __init__(self, queue: MessageQueue, question: Question) -> None:
+    def __init__(self, queue: MessageQueue, request: PendingRequest) -> None:
         self.queue = queue
-        self.question = question
+        self.request = request
 
 
-class FirstTries:
-    """Makes them for one producer. May be called in any thread."""
+class FastSend:
+    """Prepares first attempts for one producer. `prepare` may be called in any thread."""
 
     def __init__(self, instance: Instance, group: str, options: ProducerOptions, chooser: QueueChooser) -> None:
         self._routes = instance.routes
@@ -43,15 +43,15 @@ class FirstTries:
         self._chooser = chooser
         self._fixed = fixed_fields(group, options)
         self._heads: dict[tuple[str, str, int], str] = {}
-        self._lines: dict[str, Line] = {}
-        self._with_lines = options.tls is None
+        self._blocking: dict[str, Line] = {}
+        self._may_block = options.tls is None
         self._connect_timeout = options.connect_timeout
-        self.home = Home()
+        self.loop_thread = LoopThread()
         self.possible = not options.binary_headers and not options.vip_channel and not chooser.takes_notes
-        """Cleared when something must see each try."""
+        """Whether attempts may be made this way; false when hooks or the queue choice must see each one."""
 
-    def make(self, out: Outgoing, started: float, timeout: float) -> FirstTry | None:
-        """None when the message must go the long way."""
+    def prepare(self, out: Outgoing, started: float, timeout: float) -> FastAttempt | None:
+        """Choose a queue and encode the request; None when the general way must be taken."""
         topic = out.message.topic
         route = self._routes.known(topic)
         if route is None or not route.write_queues or out.extra or len(out.body) > _MAX_BODY:
@@ -65,23 +65,24 @@ class FirstTries:
             return None
         opaque = connection.next_opaque()
         data = self._encode(out, queue, opaque)
-        return FirstTry(
-            queue, Question(connection, self._line(connection.address), self.home, data, opaque, started, timeout)
+        blocking = self._blocking_connection(connection.address)
+        return FastAttempt(
+            queue, PendingRequest(connection, blocking, self.loop_thread, data, opaque, started, timeout)
         )
 
-    def _line(self, address: str) -> Line | None:
-        if not self._with_lines:
+    def _blocking_connection(self, address: str) -> Line | None:
+        if not self._may_block:
             return None
-        line = self._lines.get(address)
-        if line is None:
-            line = self._lines.setdefault(address, Line(address, self._clock, self._connect_timeout))
-        return line
+        found = self._blocking.get(address)
+        if found is None:
+            found = self._blocking.setdefault(address, Line(address, self._clock, self._connect_timeout))
+        return found
 
     def close(self) -> None:
-        """Make no more of them."""
-        self.possible = self._with_lines = False
-        for line in list(self._lines.values()):
-            line.close()
+        """Prepare no more attempts, and close the blocking connections."""
+        self.possible = self._may_block = False
+        for connection in list(self._blocking.values()):
+            connection.close()
 
     def _encode(self, out: Outgoing, queue: MessageQueue, opaque: int) -> bytes:
         key = (queue.topic, queue.broker_name, queue.queue_id)
@@ -109,7 +110,7 @@ class FirstTries:
 
 
 def _properties(out: Outgoing) -> str:
-    """The property string as JSON; an id alone, which is made here, needs no escapes."""
+    """The property string as JSON; an id that was generated here needs no escapes."""
     if len(out.properties) == 1 and out.made_id:
         return f'"{UNIQUE_KEY}\\u0001{out.message_id}"'
     return _json(checked_properties(out.properties)).decode()

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from ariane.client.connect.ids import UniqueIds
 from ariane.client.connect.namespaces import wrap
-from ariane.client.options import ProducerOptions
 from ariane.client.producer.checks import MAX_PROPERTIES
+from ariane.client.producer.options import ProducerOptions
+from ariane.client.producer.request_reply import REPLY
 from ariane.errors import InvalidMessage
 from ariane.message import (
     INSTANCE_ID,
@@ -25,7 +26,6 @@ from ariane.protocol.compression import FLAGS, compressor
 from ariane.protocol.properties import NAME_VALUE, PROPERTY, encode_properties
 from ariane.protocol.units import TRANSACTION_PREPARED as PREPARED_FLAG
 
-REPLY = "reply"  # value of the property MSG_TYPE
 ITEM_OVERHEAD = 160  # bytes that a message of a batch takes in the store beside body, properties and topic
 
 

@@ -5,14 +5,15 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Unpack
 
-from ariane.client.anywhere import anywhere
 from ariane.client.connect.instance import Instance
-from ariane.client.lifecycle import Lifecycle
+from ariane.client.connect.lifecycle import Lifecycle
+from ariane.client.connect.pending_request import any_thread
 from ariane.client.observe.hooks import ForbidHook, SendHook, SendMode
 from ariane.client.observe.telemetry import with_telemetry
 from ariane.client.observe.trace import Tracer
-from ariane.client.options import ProducerKeywords, ProducerOptions
 from ariane.client.producer.checks import check_batch, check_group, check_message, check_target
+from ariane.client.producer.internal import start_tracer
+from ariane.client.producer.options import ProducerKeywords, ProducerOptions
 from ariane.client.producer.outgoing import Outgoing, Packer
 from ariane.client.producer.queue_choice import Selector, by_hash
 from ariane.client.producer.request_reply import as_request, reply_to
@@ -58,7 +59,7 @@ class Producer(Lifecycle):
         """The options it was made with."""
         return self._options
 
-    @anywhere
+    @any_thread
     async def send(
         self,
         message: Message,
@@ -79,11 +80,11 @@ class Producer(Lifecycle):
         sender, out = self._sender, self._packer.pack(message)
         limit = self._options.send_timeout if timeout is None else timeout
         if DELIVER_TIME in out.properties:
-            await sender.home
+            await sender.loop_thread
             await sender.check_timers(out)
         if queue is None and selector is None and hash_key is None:
             return await sender.send_quickly(out, limit)
-        await sender.home
+        await sender.loop_thread
         started = self._env.clock.monotonic()
         chosen = await self._choose(message, queue, selector, hash_key)
         left = limit - (self._env.clock.monotonic() - started)
@@ -194,7 +195,7 @@ class Producer(Lifecycle):
         check_message(request, self._options)
         check_target(queue, selector, hash_key)
         chosen = await self._choose(request, queue, selector, hash_key)
-        await instance.greet(await instance.calls.master(chosen), self._group)
+        await instance.register(await instance.calls.master(chosen), self._group)
         reply = instance.replies.expect(correlation_id)
         try:
             await self._sender.send_to(self._packer.pack(request), chosen, limit, SendMode.ASYNC)
@@ -253,7 +254,7 @@ class Producer(Lifecycle):
         self._packer_or_none = Packer(self._options, instance.ids)
         hooks = with_telemetry(self._send_hooks)
         if self._options.trace:
-            self._tracer = await Tracer.start(instance, self._options, self._options.trace_topic)
+            self._tracer = start_tracer(instance, self._options, self._options.trace_topic)
             hooks = (*hooks, self._tracer)
         self._sender.watch(hooks, self._forbid_hooks)
         instance.producers[self._group] = self
@@ -265,7 +266,7 @@ class Producer(Lifecycle):
         if self._tracer is not None:
             await self._tracer.close()
         instance.producers.pop(self._group, None)
-        await instance.leave(producer_group=self._group)
+        await instance.unregister(producer_group=self._group)
 
     async def _finish(self, sending: list[asyncio.Future[SendResult]]) -> None:
         """Wait for submitted messages, and give up those that take too long; one warning tells of all that failed."""

@@ -6,8 +6,8 @@ from random import Random
 from threading import get_ident
 
 from ariane.client.connect.routes import Route
-from ariane.client.options import ProducerOptions, QueueChoice
-from ariane.client.producer.faults import ISOLATION_MS, Faults, Latencies
+from ariane.client.producer.broker_faults import ISOLATION_MS, Faults, Latencies
+from ariane.client.producer.options import ProducerOptions, QueueChoice
 from ariane.env import Clock
 from ariane.message import Message, MessageQueue
 from ariane.protocol.java import signed32, string_hash

@@ -10,8 +10,8 @@ from typing import Any, Protocol, Unpack
 from ariane.client.connect.instance import Instance
 from ariane.client.connect.tasks import is_cancelled
 from ariane.client.observe.hooks import EndTransactionContext, ForbidHook, SendHook, TransactionHook, call_hooks
-from ariane.client.options import ProducerKeywords, ProducerOptions
 from ariane.client.producer.checks import accepts, check_message
+from ariane.client.producer.options import ProducerKeywords, ProducerOptions
 from ariane.client.producer.producer import Producer
 from ariane.client.results import SendResult, SendStatus, TransactionResult, TransactionState
 from ariane.env import Env
@@ -197,7 +197,7 @@ class TransactionProducer(Producer):
         half = Message.with_properties(message.topic, message.body, properties, message.flag)
         check_message(half, self._options)
         for queue in (await self._sender.route(half.topic)).write_queues:
-            await instance.greet(
+            await instance.register(
                 await instance.calls.master(queue), self._group
             )  # a broker asks back only whom it knows
         return await self.send(half, timeout=timeout)

@@ -5,8 +5,8 @@ from typing import Unpack
 from ariane.client.admin import FOREVER
 from ariane.client.admin import Admin as AsyncAdmin
 from ariane.client.options import ClientKeywords, ClientOptions
-from ariane.client.portal import Portal
 from ariane.client.sync.lifecycle import Lifecycle
+from ariane.client.sync.portal import Portal
 from ariane.env import Env
 from ariane.message import MessageQueue, ReceivedMessage
 from ariane.protocol.bodies import (

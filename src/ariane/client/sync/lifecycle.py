@@ -1,10 +1,10 @@
-"""Lifecycle for threads, derived from ariane.client.lifecycle by scripts/derive_sync.py."""
+"""Lifecycle for threads, derived from ariane.client.connect.lifecycle by scripts/derive_sync.py."""
 
 from types import TracebackType
 from typing import Self
 
-from ariane.client.lifecycle import Lifecycle as AsyncLifecycle
-from ariane.client.portal import Portal
+from ariane.client.connect.lifecycle import Lifecycle as AsyncLifecycle
+from ariane.client.sync.portal import Portal
 
 
 class Lifecycle:

@@ -5,11 +5,12 @@ from typing import Unpack
 
 from ariane.client.consumer.lite_engine import QueueListener
 from ariane.client.consumer.lite_pull import LitePullConsumer as AsyncLitePullConsumer
+from ariane.client.consumer.options import LiteKeywords, LiteOptions
 from ariane.client.consumer.stats import ConsumerStats
 from ariane.client.observe.hooks import ConsumeHook
-from ariane.client.options import Expression, LiteKeywords, LiteOptions
-from ariane.client.portal import Portal
+from ariane.client.options import Expression
 from ariane.client.sync.lifecycle import Lifecycle
+from ariane.client.sync.portal import Portal
 from ariane.env import Env
 from ariane.message import MessageQueue, ReceivedMessage
 from ariane.remoting import RpcHook

@@ -5,13 +5,13 @@ from concurrent.futures import Future
 from typing import Unpack
 
 from ariane.client.observe.hooks import ForbidHook, SendHook
-from ariane.client.options import ProducerKeywords, ProducerOptions
-from ariane.client.portal import Portal
+from ariane.client.producer.options import ProducerKeywords, ProducerOptions
 from ariane.client.producer.producer import Callback
 from ariane.client.producer.producer import Producer as AsyncProducer
 from ariane.client.producer.queue_choice import Selector
 from ariane.client.results import SendResult
 from ariane.client.sync.lifecycle import Lifecycle
+from ariane.client.sync.portal import Portal
 from ariane.env import Env
 from ariane.message import Message, MessageQueue, ReceivedMessage
 from ariane.remoting import RpcHook

@@ -1,13 +1,13 @@
-"""PullClient for threads, derived from ariane.client.pull_client by scripts/derive_sync.py."""
+"""PullClient for threads, derived from ariane.client.consumer.pull_client by scripts/derive_sync.py."""
 
 from typing import Unpack
 
+from ariane.client.consumer.pull_client import TOOLS_GROUP
+from ariane.client.consumer.pull_client import PullClient as AsyncPullClient
 from ariane.client.options import ClientKeywords, ClientOptions, Expression
-from ariane.client.portal import Portal
-from ariane.client.pull_client import TOOLS_GROUP
-from ariane.client.pull_client import PullClient as AsyncPullClient
 from ariane.client.results import PullResult
 from ariane.client.sync.lifecycle import Lifecycle
+from ariane.client.sync.portal import Portal
 from ariane.env import Env
 from ariane.message import MessageQueue, ReceivedMessage
 

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Unpack
 
-from ariane.client.consumer.listener import Listener
+from ariane.client.consumer.listen.listener import Listener
+from ariane.client.consumer.options import PushKeywords, PushOptions
 from ariane.client.consumer.push import PushConsumer as AsyncPushConsumer
 from ariane.client.consumer.stats import ConsumerStats
 from ariane.client.observe.hooks import ConsumeHook
-from ariane.client.options import Expression, PushKeywords, PushOptions
-from ariane.client.portal import Portal
+from ariane.client.options import Expression
 from ariane.client.sync.lifecycle import Lifecycle
+from ariane.client.sync.portal import Portal
 from ariane.env import Env
 from ariane.message import MessageQueue, ReceivedMessage
 from ariane.remoting import RpcHook

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from ariane.client.observe.hooks import ForbidHook, SendHook, TransactionHook
-from ariane.client.options import ProducerKeywords, ProducerOptions
-from ariane.client.portal import Portal
+from ariane.client.producer.options import ProducerKeywords, ProducerOptions
 from ariane.client.producer.transaction import TransactionListener
 from ariane.client.producer.transaction import TransactionProducer as AsyncTransactionProducer
 from ariane.client.results import SendResult, TransactionResult, TransactionState
+from ariane.client.sync.portal import Portal
 from ariane.client.sync.producer import Producer
 from ariane.env import Env
 from ariane.message import Message

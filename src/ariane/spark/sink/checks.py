@@ -7,7 +7,7 @@ be, told of the first one; so a copy is only ever taken back, and nothing is see
 import logging
 from typing import Any, Final
 
-from ariane.client.options import ProducerOptions
+from ariane.client.producer.options import ProducerOptions
 from ariane.client.results import SendResult, TransactionState
 from ariane.client.sync import TransactionProducer
 from ariane.env import LockHeld

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ariane.client.connect.refusals import refusal
+from ariane.client.producer.outgoing import ITEM_OVERHEAD
 from ariane.client.producer.queue_choice import by_hash
+from ariane.client.results import STORED
 from ariane.errors import ArianeError, BrokerRefused, RemotingError, SendError
 from ariane.message import AUTO_CREATE_TOPIC, Message, MessageQueue
 from ariane.protocol.batch import BatchItem, encode_batch
@@ -23,15 +25,6 @@ from ariane.spark.cluster import Cluster
 from ariane.spark.sink.options import SinkOptions
 from ariane.spark.sink.rows import Row
 
-ITEM_OVERHEAD: Final = 160
-STORED: Final = frozenset(  # a late flush or slave does not unmake a message
-    (
-        ResponseCode.SUCCESS,
-        ResponseCode.FLUSH_DISK_TIMEOUT,
-        ResponseCode.SLAVE_NOT_AVAILABLE,
-        ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    )
-)
 FINAL: Final = frozenset((ResponseCode.MESSAGE_ILLEGAL, ResponseCode.NO_PERMISSION))
 _PAUSE: Final = 0.2
 

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from ariane.client.connect.tasks import is_cancelled
-from ariane.client.consumer.listener import (
+from ariane.client.consumer.listen.listener import (
     Call,
     ConsumeStatus,
     Delivery,
@@ -21,7 +21,7 @@ from ariane.client.consumer.listener import (
     is_coroutine,
     with_delivery,
 )
-from ariane.client.consumer.process_queue import ProcessQueue
+from ariane.client.consumer.queues.process_queue import ProcessQueue
 from ariane.client.observe.hooks import ConsumeContext
 from ariane.env import Clock
 from ariane.errors import ClientError

@@ -3,8 +3,8 @@
 from typing import Unpack
 
 from ariane.client.connect.instance import Instance
-from ariane.client.consumer.decoding import decode_messages
-from ariane.client.lifecycle import Lifecycle
+from ariane.client.connect.lifecycle import Lifecycle
+from ariane.client.decoding import decode_messages
 from ariane.client.options import ClientKeywords, ClientOptions, Expression
 from ariane.client.results import PullResult
 from ariane.env import Env

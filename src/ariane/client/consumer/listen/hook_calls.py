@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from ariane.client.connect.instance import Instance
-from ariane.client.consumer.listener import ConsumeStatus
-from ariane.client.consumer.running import Batch
+from ariane.client.consumer.listen.listener import ConsumeStatus
+from ariane.client.consumer.listen.runners import Batch
 from ariane.client.observe.hooks import ConsumeContext, ConsumeHook, call_hooks
 
 _DONE = (ConsumeStatus.CONSUME_SUCCESS, ConsumeStatus.COMMIT)

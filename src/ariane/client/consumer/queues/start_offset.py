@@ -1,8 +1,8 @@
 """Where to begin with a queue."""
 
 from ariane.client.connect.broker_calls import BrokerCalls
-from ariane.client.consumer.offsets import OffsetStore
-from ariane.client.options import ConsumeFrom, ConsumerOptions
+from ariane.client.consumer.options import ConsumeFrom, ConsumerOptions
+from ariane.client.consumer.queues.offset_store import OffsetStore
 from ariane.message import RETRY_PREFIX, MessageQueue
 
 HALF_AN_HOUR = 1_800_000  # milliseconds: how far back a timestamp begins that nobody set

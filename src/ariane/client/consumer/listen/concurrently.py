@@ -4,13 +4,13 @@ import logging
 from dataclasses import replace
 
 from ariane.client.connect.instance import Instance
-from ariane.client.consumer.listener import ConsumeStatus, Delivery
-from ariane.client.consumer.offsets import OffsetStore
-from ariane.client.consumer.process_queue import ProcessQueue
-from ariane.client.consumer.running import Batch, Runner
-from ariane.client.consumer.send_back import SendBack
+from ariane.client.consumer.listen.listener import ConsumeStatus, Delivery
+from ariane.client.consumer.listen.runners import Batch, Runner
+from ariane.client.consumer.listen.send_back import SendBack
+from ariane.client.consumer.options import Model, PushOptions
+from ariane.client.consumer.queues.offset_store import OffsetStore
+from ariane.client.consumer.queues.process_queue import ProcessQueue
 from ariane.client.consumer.stats import Meter
-from ariane.client.options import Model, PushOptions
 from ariane.message import ReceivedMessage
 
 log = logging.getLogger("ariane.client")

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 
-from ariane.client.consumer.listener import ConsumeStatus, Delivery, Unfinished
+from ariane.client.consumer.listen.listener import ConsumeStatus, Delivery, Unfinished
 from ariane.message import ReceivedMessage
 
 Verdict = asyncio.Future[bool]

@@ -3,9 +3,9 @@
 import asyncio
 
 from ariane.client.connect.namespaces import unwrap
-from ariane.client.consumer.listener import ConsumeStatus, Delivery
-from ariane.client.consumer.process_queue import ProcessQueue
-from ariane.client.consumer.running import Batch, Runner
+from ariane.client.consumer.listen.listener import ConsumeStatus, Delivery
+from ariane.client.consumer.listen.runners import Batch, Runner
+from ariane.client.consumer.queues.process_queue import ProcessQueue
 from ariane.env import Clock
 from ariane.message import RETRY_TOPIC, ReceivedMessage, retry_topic
 from ariane.protocol.bodies import ConsumeMessageDirectlyResult

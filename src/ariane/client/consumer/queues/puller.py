@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from ariane.client.connect.instance import Instance
 from ariane.client.connect.namespaces import unwrap
-from ariane.client.consumer.decoding import decode_messages
-from ariane.client.consumer.offsets import OffsetStore
-from ariane.client.consumer.process_queue import ProcessQueue
+from ariane.client.consumer.options import ConsumerOptions
+from ariane.client.consumer.queues.offset_store import OffsetStore
+from ariane.client.consumer.queues.process_queue import ProcessQueue
 from ariane.client.consumer.stats import Meter
-from ariane.client.options import ConsumerOptions, Sql
+from ariane.client.decoding import decode_messages
+from ariane.client.options import Sql
 from ariane.client.results import PullResult, PullStatus
 from ariane.errors import ArianeError, BrokerRefused, ProtocolError, RemotingError
 from ariane.message import MAX_OFFSET, MIN_OFFSET, RETRY_PREFIX, RETRY_TOPIC, ReceivedMessage

@@ -4,9 +4,8 @@ import logging
 
 from ariane.client.connect.instance import Instance
 from ariane.client.connect.namespaces import wrap
-from ariane.client.options import ClientOptions, ProducerOptions
-from ariane.client.producer.outgoing import Packer
-from ariane.client.producer.sending import Sender
+from ariane.client.options import ClientOptions
+from ariane.client.producer.internal import InternalProducer
 from ariane.errors import ArianeError
 from ariane.message import (
     DELAY,
@@ -36,10 +35,7 @@ class SendBack:
         self._namespace = options.namespace
         self._instance = instance
         self._most = max_reconsume_times
-        own = ProducerOptions.of(ClientOptions.of(options, {}), {})
-        self._sender = Sender(instance, INNER_GROUP, own)
-        self._packer = Packer(own, instance.ids)
-        self._timeout = own.send_timeout
+        self._producer = InternalProducer(instance, INNER_GROUP, options)
 
     async def send(self, message: ReceivedMessage, delay_level: int) -> bool:
         """Send one message back; False when that did not go in either way."""
@@ -71,7 +67,7 @@ class SendBack:
         properties[DELAY] = str(3 + message.reconsume_times)
         again = Message.with_properties(retry_topic(self._group), message.body, properties, message.flag)
         try:
-            await self._sender.send_anywhere(self._packer.pack(again), self._timeout)
+            await self._producer.send(again)
         except ArianeError as error:
             log.warning("%s: message %s could not be sent anew: %s", self._group, message.message_id, error)
             return False

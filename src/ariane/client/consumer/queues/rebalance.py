@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection
 
 from ariane.client.connect.instance import Instance
-from ariane.client.options import ConsumerOptions, Model
+from ariane.client.consumer.options import ConsumerOptions, Model
 from ariane.errors import AccessDenied, ArianeError, BrokerRefused, NameServersUnreachable, RouteMissing
 from ariane.message import RETRY_PREFIX, MessageQueue
 

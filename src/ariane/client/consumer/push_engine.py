@@ -5,20 +5,20 @@ import logging
 from collections.abc import Mapping
 
 from ariane.client.connect.instance import Instance
-from ariane.client.consumer.concurrently import Concurrently
-from ariane.client.consumer.directly import consume_directly
-from ariane.client.consumer.listener import Listener
-from ariane.client.consumer.offsets import OffsetStore
-from ariane.client.consumer.orderly import LOCK_INTERVAL, Locks, Orderly
-from ariane.client.consumer.process_queue import ProcessQueue
-from ariane.client.consumer.pulling import Limits, Puller
-from ariane.client.consumer.rebalance import Rebalance
-from ariane.client.consumer.running import Runner
+from ariane.client.consumer.listen.concurrently import Concurrently
+from ariane.client.consumer.listen.consume_directly import consume_directly
+from ariane.client.consumer.listen.listener import Listener
+from ariane.client.consumer.listen.orderly import LOCK_INTERVAL, Locks, Orderly
+from ariane.client.consumer.listen.runners import Runner
+from ariane.client.consumer.options import PushOptions
+from ariane.client.consumer.queues.offset_store import OffsetStore
+from ariane.client.consumer.queues.process_queue import ProcessQueue
+from ariane.client.consumer.queues.puller import Limits, Puller
+from ariane.client.consumer.queues.rebalance import Rebalance
+from ariane.client.consumer.queues.start_offset import start_offset
 from ariane.client.consumer.running_info import push_properties
-from ariane.client.consumer.start_offset import start_offset
 from ariane.client.consumer.stats import ConsumerStats, Meter, QueueLag, suggest_threads
 from ariane.client.observe.trace import Tracer
-from ariane.client.options import PushOptions
 from ariane.errors import ArianeError
 from ariane.message import MessageQueue, ReceivedMessage
 from ariane.protocol.bodies import (
@@ -111,7 +111,7 @@ class Engine:
             queue.abandoned = True
         self.table.clear()
         self._instance.consumers.pop(self._group, None)
-        await self._instance.leave(consumer_group=self._group)
+        await self._instance.unregister(consumer_group=self._group)
 
     async def persist(self) -> None:
         """Store the offsets."""

@@ -1,0 +1,76 @@
+"""Options of producers."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from ariane.client.options import MEBIBYTE, ClientKeywords, ClientOptions, require
+from ariane.message import AUTO_CREATE_TOPIC, DELAY_LEVELS, TRACE_TOPIC
+from ariane.protocol.compression import Compression
+
+
+class QueueChoice(Enum):
+    """How a producer picks the next queue."""
+
+    ROUND_ROBIN = "round robin"
+    MIN_LATENCY = "min latency"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerOptions(ClientOptions):
+    """What a producer can be told."""
+
+    send_timeout: float = 3.0
+    """Over all tries."""
+    retries: int = 2
+    """Tries on other brokers after the first, of `send`."""
+    async_retries: int = 2
+    """Tries on the same broker after the first, of `submit`."""
+    retry_another_broker_when_not_store_ok: bool = False
+    max_message_size: int = 4 * MEBIBYTE
+    delay_levels: int = DELAY_LEVELS
+    """How many delay levels the brokers have (`messageDelayLevel`): a higher `delay_level` is refused."""
+    compress_over: int = 4096
+    compress_level: int = 5
+    compression: Compression = Compression.ZLIB
+    create_topic_key: str = AUTO_CREATE_TOPIC
+    default_topic_queues: int = 4
+    vip_channel: bool = False
+    """Send to the broker's second port, two below the first, which Apache's brokers keep for producers."""
+    latency_faults: bool = False
+    """Avoid brokers that were slow or failed, for a while that grows with their latency."""
+    queue_choice: QueueChoice = QueueChoice.ROUND_ROBIN
+    trace: bool = False
+    trace_topic: str = TRACE_TOPIC
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self, "send_timeout", self.send_timeout > 0, "must be positive")
+        require(self, "retries", self.retries >= 0, "must not be negative")
+        require(self, "async_retries", self.async_retries >= 0, "must not be negative")
+        require(self, "default_topic_queues", self.default_topic_queues > 0, "must be positive")
+        require(self, "max_message_size", self.max_message_size > 0, "must be positive")
+        require(self, "delay_levels", self.delay_levels > 0, "must be positive")
+        require(self, "compress_over", self.compress_over >= 0, "must not be negative")
+        least = -1 if self.compression is Compression.ZLIB else 0
+        require(self, "compress_level", least <= self.compress_level <= 22, f"must be between {least} and 22")
+
+
+class ProducerKeywords(ClientKeywords, total=False):
+    """Keywords of producers; see `ProducerOptions`."""
+
+    send_timeout: float
+    retries: int
+    async_retries: int
+    retry_another_broker_when_not_store_ok: bool
+    max_message_size: int
+    delay_levels: int
+    compress_over: int
+    compress_level: int
+    compression: Compression
+    create_topic_key: str
+    default_topic_queues: int
+    vip_channel: bool
+    latency_faults: bool
+    queue_choice: QueueChoice
+    trace: bool
+    trace_topic: str
