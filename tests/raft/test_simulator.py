@@ -10,7 +10,7 @@ from tests.raft.mutants import MUTANTS
 from tests.raft.simulator.checker import Violation
 from tests.raft.simulator.world import World
 
-SAMPLE = 240
+SAMPLE = 800
 ENOUGH = 3000  # seeds in which a mutant must be noticed; most need less than a hundred
 
 

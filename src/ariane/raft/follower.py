@@ -19,9 +19,9 @@ class Follower:
 
     role = Role.FOLLOWER
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, election_deadline: int | None = None) -> None:
         self.state = state
-        self.election_deadline = state.election_deadline()
+        self.election_deadline = state.election_deadline() if election_deadline is None else election_deadline
         self.matched = NO_INDEX  # up to here the log is known to be the leader's of this term
         self._owed = False  # the leader waits for an acknowledgement
 

@@ -74,7 +74,7 @@ class Leader:
         elif isinstance(message, HeartbeatReply):
             progress.heard = self.state.now
             progress.lease_from = max(progress.lease_from, message.sent)
-            progress.answered()
+            progress.answered(message.sent)
         elif isinstance(message, RequestStatus):
             progress.abstained = self.state.now
             if message.last_log_index < progress.match_index:
@@ -174,6 +174,7 @@ class Leader:
             assert self._transferee
             state.outbox.send(TimeoutNow(state.id, self._transferee, state.term, state.log.last_index))
             transferee.waiting = self._timeout_now_sent = True  # repeated after a heartbeat reply, like every message
+            transferee.sent_at = state.now
 
     def _replicate(self, member: str, progress: Progress) -> None:
         state, log = self.state, self.state.log
@@ -183,6 +184,7 @@ class Leader:
             start = log.start
             state.outbox.send(ResetLog(state.id, member, state.term, start))
             progress.refill()
+            progress.sent_at = state.now
             return
         if progress.flow is not Flow.REPLICATE:
             progress.flow = Flow.PROBE
@@ -210,6 +212,7 @@ class Leader:
             )
         )
         progress.commit_told = log.commit_index
+        progress.sent_at = state.now
         progress.check = False
 
     def _commit(self) -> Become | None:

@@ -181,7 +181,8 @@ class Node:
         state = self._state
         state.enter(state.hard_state._replace(term=term, vote=None))
         state.leader = None
-        self._role = Follower(state)
+        deadline = None if isinstance(self._role, Leader) else self._role.election_deadline
+        self._role = Follower(state, deadline)  # only a leader or a granted vote puts an election off (5.2)
 
     def _become(self, become: Become | None) -> None:
         while become:

@@ -6,7 +6,7 @@
 | REPLICATE | they agree up to `match_index`               | batches ahead of the answers        | refused         |
 | REFILL    | the leader has deleted what the member needs | one ResetLog, then waits            | acknowledged    |
 
-A waiting message is sent again after the next heartbeat reply, which shows that the member is there.
+A message that gets no answer is sent again when the member answers a later heartbeat.
 """
 
 from collections import deque
@@ -36,6 +36,7 @@ class Progress:
         self.lease_from = now - (1 << 62)  # the newest heartbeat that it answered was sent then
         self.abstained: int | None = None  # when it last said that it abstains
         self.commit_told = NO_INDEX
+        self.sent_at = now  # when the newest message but heartbeats was sent
         self.waiting = False  # PROBE, REFILL: one message is out
         self.check = False  # REPLICATE: ask where it is, in case the newest messages were lost
         self._inflight: deque[tuple[int, int, int]] = deque()  # of each message: last index, entries, bytes
@@ -90,8 +91,10 @@ class Progress:
         self.next_index = last_log_index + 1
         self._enter(Flow.PROBE)
 
-    def answered(self) -> None:
-        """The member answers heartbeats: repeat what it has not answered."""
+    def answered(self, sent: int) -> None:
+        """The member has answered a heartbeat sent then: repeat what was sent before and is not answered."""
+        if sent <= self.sent_at:
+            return
         self.waiting = False
         self.check = self.flow is Flow.REPLICATE and bool(self._inflight)
 
