@@ -56,7 +56,7 @@ class Bindings:
             topics = tuple(topic.strip() for topic in came.destination.split(","))
             listener = Listener(self._functions[name], topics, keywords, application)
             if (goes := ends.get("out")) is not None:
-                listener.publications.append(Publication(goes.destination, goes.cluster, _keywords(goes)))
+                listener.publications.append(_publication(goes))
             found.append(listener)
         return found
 
@@ -84,18 +84,18 @@ class Bindings:
     async def _run_source(self, app: "Ariane", name: str, binding: BindingSettings) -> None:
         """Send what a source yields, or what it returns each time it is polled; a failure is logged and repeated."""
         function, template = self._functions[name], app.cluster(binding.cluster)
-        keywords = _keywords(binding)
+        goes = _publication(binding)
         while True:
             try:
                 if inspect.isasyncgenfunction(function):
                     async for payload in function():
-                        await template.send(binding.destination, payload, **_with_key(keywords, binding, payload))
+                        await template.send(goes.destination, payload, **goes.keywords_for(payload))
                     return
                 payload = (
                     await function() if inspect.iscoroutinefunction(function) else await asyncio.to_thread(function)
                 )
                 if payload is not None:
-                    await template.send(binding.destination, payload, **_with_key(keywords, binding, payload))
+                    await template.send(goes.destination, payload, **goes.keywords_for(payload))
             except Exception:
                 log.exception("source %s failed; it is tried again in %g s", name, binding.poll_interval)
             await asyncio.sleep(binding.poll_interval)
@@ -116,14 +116,6 @@ class Bindings:
         return found
 
 
-def _keywords(binding: BindingSettings) -> SendKeywords:
-    return {} if binding.content_type is None else {"content_type": binding.content_type}
-
-
-def _with_key(keywords: SendKeywords, binding: BindingSettings, payload: Any) -> SendKeywords:
-    if binding.hash_key is None:
-        return keywords
-    found = payload.get(binding.hash_key) if isinstance(payload, dict) else getattr(payload, binding.hash_key, None)
-    if found is None:
-        raise SettingsError(f"hash_key {binding.hash_key!r} of a binding: the payload {payload!r} has no such field")
-    return {**keywords, "hash_key": str(found)}
+def _publication(binding: BindingSettings) -> Publication:
+    keywords: SendKeywords = {} if binding.content_type is None else {"content_type": binding.content_type}
+    return Publication(binding.destination, binding.cluster, keywords, binding.hash_key)

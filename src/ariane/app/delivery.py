@@ -244,7 +244,7 @@ class Handling:
         """Send the result where it belongs. A failed publication fails the delivery, a failed reply does not."""
         for publication in self._listener.publications:
             template = self._app.cluster(publication.cluster)
-            await template.send(publication.destination, result, **publication.keywords)
+            await template.send(publication.destination, result, **publication.keywords_for(result))
         if self._settings.reply and CORRELATION_ID in context.headers:
             body, _ = self._app.payloads.encode(result)
             producer = self._app.cluster(self._settings.cluster).producer

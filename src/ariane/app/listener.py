@@ -79,12 +79,26 @@ _NOT_SETTINGS = frozenset({"name", "filter", "middlewares", "guarantee", "prepar
 class Publication:
     """Where a function's results go."""
 
-    __slots__ = ("cluster", "destination", "keywords")
+    __slots__ = ("cluster", "destination", "hash_field", "keywords")
 
-    def __init__(self, destination: str, cluster: str | None, keywords: SendKeywords) -> None:
+    def __init__(
+        self, destination: str, cluster: str | None, keywords: SendKeywords, hash_field: str | None = None
+    ) -> None:
         self.destination = destination
         self.cluster = cluster
         self.keywords = keywords
+        self.hash_field = hash_field
+        """The payload's field whose equal values stay in order."""
+
+    def keywords_for(self, payload: Any) -> SendKeywords:
+        """How to send a payload."""
+        name = self.hash_field
+        if name is None:
+            return self.keywords
+        found = payload.get(name) if isinstance(payload, Mapping) else getattr(payload, name, None)
+        if found is None:
+            raise SettingsError(f"hash_key {name!r} of a binding: the payload {payload!r} has no such field")
+        return {**self.keywords, "hash_key": str(found)}
 
 
 PUBLICATIONS = "__ariane_publications__"  # on a function: what @app.publisher left for @app.listener
