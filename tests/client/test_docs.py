@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ariane.testing.cluster import Cluster
+from tests.peers.fixtures import QUICK
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 PAGES = ["send.md", "consume.md", "transactions.md", "testing.md", "admin.md"]
@@ -25,10 +26,17 @@ def examples() -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> object:
-    with Cluster(tmp_path_factory.mktemp("docs")) as cluster:
+    with Cluster(tmp_path_factory.mktemp("docs"), config=QUICK) as cluster:
         for topic in ("orders", "price-requests"):
             cluster.create_topic(topic)
         yield cluster
+
+
+def run(command: list[str], cluster: Cluster, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run an example as a reader would, whose NAMESRV_ADDR is set."""
+    world = {**os.environ, "NAMESRV_ADDR": cluster.name_servers, "HOME": str(folder)}
+    world["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    return subprocess.run(command, capture_output=True, text=True, env=world, cwd=folder, timeout=60, check=False)
 
 
 @pytest.mark.parametrize(("name", "code"), examples(), ids=[name for name, _ in examples()])
@@ -41,11 +49,23 @@ def test_the_example_runs(name: str, code: str, cluster: Cluster, tmp_path: Path
         script = tmp_path / "example.py"
         command = [sys.executable, str(script)]
     script.write_text(code.replace("127.0.0.1:9876", cluster.name_servers))
-    world = {**os.environ, "NAMESRV_ADDR": cluster.name_servers, "HOME": str(tmp_path)}
-    world["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    ran = subprocess.run(command, capture_output=True, text=True, env=world, cwd=tmp_path, timeout=60, check=False)
+    ran = run(command, cluster, tmp_path)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     if name.startswith("testing.md"):  # its examples break things, and a warning says so
         assert "Traceback" not in ran.stderr
     else:
         assert ran.stderr == ""
+
+
+def test_the_first_ten_minutes_run_in_order(cluster: Cluster, tmp_path: Path) -> None:
+    send, consume, look = BLOCK.findall((DOCS / "start.md").read_text())
+    printed = []
+    for code in (send, consume, look):
+        ran = run([sys.executable, "-c", code], cluster, tmp_path)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        printed.append(ran.stdout)
+    assert printed[0].count("SEND_OK") == 3
+    for order, attempt in ((0, 1), (1, 1), (1, 2), (2, 1)):
+        assert printed[1].count(f"order {order} attempt {attempt}") == 1
+    assert "topics: ['payments']" in printed[2]
+    assert "waiting for billing: 0" in printed[2]
