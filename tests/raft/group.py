@@ -221,7 +221,9 @@ class Group:
                 self.deliver(message)
 
     def elect(self, id: str) -> None:
-        """Make a member the leader: the others have not heard of one for long enough."""
+        """Make a member the leader of a new term: nobody has heard of one for long enough."""
+        if self[id].role is Role.LEADER:
+            self.tick(id, self.options.election_timeout)  # no majority is heard: it steps down
         for member in self.members.values():
             if member.up and member.id != id:
                 self.quiet(member.id, self.options.election_timeout)
