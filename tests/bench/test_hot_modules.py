@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TRANSLATE = """
 import ast, sys
 from pathlib import Path
 from mypyc.build import mypycify
 
-pytestmark = pytest.mark.slow
 tree = ast.parse(Path("setup.py").read_text())
 hot = next(ast.literal_eval(n.value) for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "HOT")
 mypycify(["--config-file=", "--ignore-missing-imports", *hot], target_dir=sys.argv[1])
