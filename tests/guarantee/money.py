@@ -307,7 +307,7 @@ def transfer(
         settled = message_stub.c.status != StubStatus.UNCONFIRMED
         for number, fault in enumerate(faults):
             # Faults are spread over the work: each waits until so much of it is done.
-            share = transfers * (number + 1) // (len(faults) + 1) * (2 if documents else 1) // 2
+            share = transfers * (number + 1) // (len(faults) + 1)
             until(lambda share=share: count(settled) >= share, patience, f"{share} transfers")  # type: ignore[misc]
             tell(f"{time.monotonic() - started:6.1f} s  {count(settled):6} done  {fault}")
             machines.fail(fault)

@@ -240,7 +240,7 @@ class Deliveries(RuleBasedStateMachine):
 @pytest.mark.parametrize("cached", [False, True])
 def test_any_interleaving_of_deliveries_and_crashes_does_each_message_once(redis: Redis, cached: bool) -> None:
     machine = type("Cached" if cached else "Uncached", (Deliveries,), {"cache": redis.url if cached else None})
-    run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=25, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=30, deadline=None))
 
 
 @pytest.mark.parametrize("fails", [False, True])

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, bindparam, null, select, update
+from sqlalchemy import Connection, Integer, bindparam, null, select, update
 
 from ariane import MessageQueue, aio
 from ariane.env import Clock
@@ -29,7 +29,7 @@ DUE = (
     select(message_stub)
     .where(_c.status == StubStatus.UNCONFIRMED, _c.resend_time <= bindparam("now"))
     .order_by(_c.resend_time)
-    .limit(bindparam("most"))
+    .limit(bindparam("most", type_=Integer))
     .with_for_update(skip_locked=True)
 )
 _CLAIM = (

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, bindparam, delete, select
+from sqlalchemy import Connection, Integer, and_, bindparam, delete, select
 
 from ariane.env import Clock
 from ariane.guarantee.database import Database
@@ -17,7 +17,7 @@ OLD_STUBS = (
     select(_s.message_id, _s.consumer_group)
     .where(_s.status == bindparam("status"), _s.created < bindparam("before"))
     .order_by(_s.created)
-    .limit(bindparam("most"))
+    .limit(bindparam("most", type_=Integer))
 )
 # Left by crashes: a log is deleted with the confirmation, but a later duplicate may have written it again.
 OLD_LOGS = (
@@ -28,7 +28,7 @@ OLD_LOGS = (
         (_s.status.is_(None)) | (_s.status != StubStatus.UNCONFIRMED),
     )
     .order_by(_l.received)
-    .limit(bindparam("most"))
+    .limit(bindparam("most", type_=Integer))
 )
 _DELETE_STUB = delete(message_stub).where(
     _s.message_id == bindparam("of_id"), _s.consumer_group == bindparam("of_group")
