@@ -28,6 +28,7 @@ HOT = [
     "src/ariane/protocol/ids.py",
     "src/ariane/remoting/connection.py",
     "src/ariane/remoting/waiters.py",
+    "src/ariane/store/log/log_file.py",
     "src/ariane/store/log/log.py",
     "src/ariane/store/log/commitlog.py",
     "src/ariane/store/queue/consumequeue.py",

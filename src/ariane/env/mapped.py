@@ -21,7 +21,7 @@ class Mapped:
         self._fd = -1
         self._map = mmap.mmap(fd, size)
 
-    def write(self, at: int, data: bytes) -> None:
+    def write(self, at: int, data: bytes | memoryview) -> None:
         self._map[at : at + len(data)] = data
 
     def read(self, at: int, length: int) -> bytes:

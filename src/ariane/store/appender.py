@@ -8,7 +8,6 @@ from ariane.protocol.units import Unit, host_flags
 from ariane.store.batches import MAX_PROPERTIES, Batch
 from ariane.store.dispatch import Dispatcher
 from ariane.store.health import Health
-from ariane.store.log.commitlog import BLANK_LENGTH
 from ariane.store.log.log import Log
 from ariane.store.options import StoreOptions
 from ariane.store.queue.consumequeue import ConsumeQueue
@@ -42,7 +41,7 @@ class Appender:
         self.moment = 0
         """The time that messages get while it is not 0: all of one read came at the same time."""
         self.time_went_back = False
-        self.largest_unit = options.commitlog_file_size - BLANK_LENGTH
+        self.largest_unit = source.largest_unit
         self.max_message_size = options.max_message_size
         self._log = source
         self._table = table
@@ -118,17 +117,19 @@ class Appender:
         batch = Batch(unit, queue)
         if not batch.fits:
             return self._refuse(PutStatus.PROPERTIES_TOO_LONG)
-        if not batch.count or batch.size > self.largest_unit or batch.bodies > self.max_message_size:
+        together = batch.size + self._log.header * (batch.count - 1)
+        if not batch.count or together > self.largest_unit or batch.bodies > self.max_message_size:
             return self._refuse(PutStatus.MESSAGE_ILLEGAL)
         try:
-            at = self._log.reserve(batch.size)
+            self._log.make_room(batch.size, batch.count)
         except OSError as error:
             return self._no_room(error)
         now = self.moment or self.ask_time()
         first = queue.next_offset
+        at = self._log.written + self._log.header
         pending = len(self._dispatcher.pending)
         try:
-            places = batch.write(self._log.tail, at, now, self._dispatcher.pending)
+            places = batch.write(self._log, now, self._dispatcher.pending)
         except BaseException:
             self._log.cancel(at)
             queue.next_offset = first
@@ -137,7 +138,7 @@ class Appender:
         self.last_at = places[-1]
         self._stats.put_count += batch.count
         self._stats.put_bytes += batch.size
-        return PutResult(_OK, at, batch.size, first, now, batch.count, places)
+        return PutResult(_OK, at, batch.size, first, now, batch.count, places, self._log.written)
 
     def ask_time(self) -> int:
         """The clock's time, which becomes that of the newest message."""

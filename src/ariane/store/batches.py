@@ -2,12 +2,13 @@
 
 from typing import Final
 
-from librt.strings import BytesWriter, read_i32_be
+from librt.strings import read_i32_be
 
 from ariane.protocol.batch import check_batch
 from ariane.protocol.checksum import crc32
 from ariane.protocol.native import i64
 from ariane.protocol.units import Unit, host_flags
+from ariane.store.log.log import Log
 from ariane.store.queue.consumequeue import ConsumeQueue
 from ariane.store.units.marks import Marks
 from ariane.store.units.reading import Dispatched
@@ -60,14 +61,13 @@ class Batch:
         self.size = size
         self.bodies = bodies
 
-    def write(self, writer: BytesWriter, start: int, now: int, pending: list[Dispatched]) -> list[int]:
-        """Write the units from `start` on and tell dispatch of them; gives the place of each."""
+    def write(self, log: Log, now: int, pending: list[Dispatched]) -> list[int]:
+        """Append the units to the log and to `pending`; returns the physical offset of each."""
         unit, queue = self._unit, self._queue
         raw, shared = unit.body, unit.properties
         sys_flag = host_flags(unit.sys_flag, unit.born_host, unit.store_host)
         marks: Marks | None = None
         places: list[int] = []
-        place: i64 = start
         at: i64 = 0
         while at < len(raw):
             end = at + i64(read_i32_be(raw, at))
@@ -82,13 +82,13 @@ class Batch:
             offset = queue.next_offset
             queue.next_offset = offset + 1
             size = self._fixed + len(body) + len(properties)
+            place = log.reserve(size)
             write_unit(
-                writer, size, crc32(body) & _CRC, unit.queue_id, read_i32_be(raw, at + 12), offset, place, sys_flag,
+                log.tail, size, crc32(body) & _CRC, unit.queue_id, read_i32_be(raw, at + 12), offset, place, sys_flag,
                 unit.born_time, unit.born_host, now, unit.store_host, unit.reconsume_times, unit.prepared_offset,
                 body, queue.topic_field, properties,
             )  # fmt: skip
             pending.append(Dispatched(queue, offset, place, size, now, sys_flag, properties, marks))
             places.append(place)
-            place += size
             at = end
         return places

@@ -93,6 +93,11 @@ class Dispatcher:
             listener(batch)
         return True
 
+    def cut(self, end: int) -> None:
+        """The log was truncated at `end`."""
+        self.pending = [message for message in self.pending if message.physical_offset < end]
+        self.position = min(self.position, end)
+
     def _ready(self, end: int) -> list[Dispatched]:
         batch = self.pending
         if batch[-1].physical_offset + batch[-1].size <= end:

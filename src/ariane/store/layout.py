@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Final
 
+from ariane.env import Files
+
 NAME_DIGITS: Final = 20
 
 
@@ -17,6 +19,11 @@ def file_name(offset: int) -> str:
 
 def is_file_name(name: str) -> bool:
     return len(name) == NAME_DIGITS and name.isascii() and name.isdigit()
+
+
+def log_names(files: Files, folder: Path) -> list[str]:
+    """The files of a log or a queue, oldest first."""
+    return [name for name in files.list(folder) if is_file_name(name)]
 
 
 class Layout:

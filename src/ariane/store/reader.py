@@ -6,7 +6,7 @@ from typing import Final
 from ariane.errors import ProtocolError
 from ariane.protocol.units import Unit, decode_unit
 from ariane.store.index.index import Index
-from ariane.store.log.commitlog import CommitLog
+from ariane.store.log.log import Log
 from ariane.store.options import StoreOptions
 from ariane.store.pull import Puller
 from ariane.store.queue.consumequeue import ConsumeQueue
@@ -23,7 +23,7 @@ class StoreReader:
     """The reading half of a store; `MessageStore` opens and fills what it reads."""
 
     options: StoreOptions
-    log: CommitLog
+    log: Log
     table: QueueTable
     index: Index | None
     puller: Puller

@@ -25,7 +25,7 @@ class PutStatus(Enum):
 class PutResult:
     """Where a message (or a batch, then of its first) went. `places` are the offsets of all messages of a batch."""
 
-    __slots__ = ("count", "physical_offset", "places", "queue_offset", "size", "status", "store_time")
+    __slots__ = ("count", "end_offset", "physical_offset", "places", "queue_offset", "size", "status", "store_time")
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class PutResult:
         store_time: int = 0,
         count: int = 1,
         places: list[int] | None = None,
+        end_offset: int = -1,
     ) -> None:
         self.places = places
         self.status = status
@@ -44,11 +45,8 @@ class PutResult:
         self.queue_offset = queue_offset
         self.store_time = store_time
         self.count = count
-
-    @property
-    def end_offset(self) -> int:
-        """The end of what was appended: what `when_flushed` and replication wait for."""
-        return self.physical_offset + self.size
+        self.end_offset = physical_offset + size if end_offset < 0 else end_offset
+        """The end of what was appended, which `when_flushed` and replication wait for."""
 
     def __repr__(self) -> str:
         return f"PutResult({self.status.name}, at {self.physical_offset}, queue offset {self.queue_offset})"

@@ -11,7 +11,8 @@ from ariane.env import Env
 from ariane.store.health import Health
 from ariane.store.index.index import Index
 from ariane.store.layout import Layout
-from ariane.store.log.commitlog import CommitLog, LogFile
+from ariane.store.log.log import Log
+from ariane.store.log.log_file import LogFile
 from ariane.store.options import StoreOptions
 from ariane.store.queue.consumequeue import ConsumeQueue
 from ariane.store.queue.entries import ENTRY, ENTRY_SIZE
@@ -40,7 +41,7 @@ class Retention:
         options: StoreOptions,
         env: Env,
         layout: Layout,
-        source: CommitLog,
+        source: Log,
         table: QueueTable,
         index: Index | None,
         health: Health,
@@ -107,9 +108,8 @@ class Retention:
         """Delete from the oldest on, never the newest, never one behind a file that stays."""
         pause = self.options.delete_commitlog_files_interval.total_seconds()
         for count in range(FILES_A_PASS):
-            if len(self._log.files) < 2 or self._log.files[1].base > self._log.flushed:
-                return
-            if not (at_once or self._is_expired(self._log.files[0])):
+            oldest = self._log.expendable()
+            if oldest is None or not (at_once or self._is_expired(oldest)):
                 return
             if count and pause:
                 await self._env.clock.sleep(pause)
@@ -117,29 +117,28 @@ class Retention:
 
     def _is_expired(self, file: LogFile) -> bool:
         lives = self.options.file_reserved_time.total_seconds() * 1000
-        return self._env.clock.now_ms() >= self._env.files.modified_ms(file.file.path) + lives
+        return self._env.clock.now_ms() >= self._env.files.modified_ms(file.path) + lives
 
     def _delete_first(self) -> None:
         file = self._log.drop_first()
-        file.memory.release()
-        if file.file.close():
+        if file.close():
             self._remove(file)
         else:
             grace = self.options.destroy_file_forcibly_interval.total_seconds()
             self._hanging.append(Doomed(file, self._env.clock.monotonic() + grace))
-            log.warning("%s is still being read; it is removed in %.0f s at the latest", file.file.path, grace)
+            log.warning("%s is still being read; it is removed in %.0f s at the latest", file.path, grace)
 
     def _release_hanging(self) -> None:
         """Remove files whose last view is gone, and those whose time is over: readers keep the bytes, not the name."""
         now = self._env.clock.monotonic()
-        gone = [doomed for doomed in self._hanging if doomed.file.file.close() or doomed.deadline <= now]
+        gone = [doomed for doomed in self._hanging if doomed.file.close() or doomed.deadline <= now]
         for doomed in gone:
             self._hanging.remove(doomed)
             self._remove(doomed.file)
 
     def _remove(self, file: LogFile) -> None:
-        log.info("delete %s", file.file.path)
-        self._worker.submit(partial(self._env.files.remove, file.file.path))
+        log.info("delete %s", file.path)
+        self._worker.submit(partial(self._env.files.remove, file.path))
 
     # -- what points into it --------------------------------------------------------------------------------------
 

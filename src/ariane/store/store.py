@@ -14,19 +14,21 @@ from ariane.store.checkpoint import DurableEnd
 from ariane.store.dispatch import Dispatcher, DispatchListener, Filler, default_delay_ms
 from ariane.store.health import Health
 from ariane.store.index.index import Index
-from ariane.store.index.repair import index_shape, load_index
+from ariane.store.index.repair import cut_index, index_shape, load_index
 from ariane.store.layout import Layout
 from ariane.store.log.allocate import Allocator
-from ariane.store.log.commitlog import BLANK_LENGTH, CommitLog
+from ariane.store.log.commitlog import CommitLog
 from ariane.store.log.flush import FlushDone, Flusher
+from ariane.store.log.log import LogFactory
 from ariane.store.options import StoreOptions
 from ariane.store.pull import Puller
 from ariane.store.queue.consumequeue import ConsumeQueue
+from ariane.store.queue.cut import cut_queues, end_before
 from ariane.store.queue.table import QueueTable
 from ariane.store.queue.writer import QueueWriter
 from ariane.store.queue_flush import QueueFlusher
 from ariane.store.reader import StoreReader
-from ariane.store.recovery.load import commitlog_file_size, consumequeue_file_entries, load_log, load_queues
+from ariane.store.recovery.load import commitlog_file_size, consumequeue_file_entries, load_queues
 from ariane.store.recovery.recovery import Recovery
 from ariane.store.results import (
     PutResult,
@@ -36,6 +38,7 @@ from ariane.store.results import (
 from ariane.store.retention import MANUAL_PASSES, Retention
 from ariane.store.stats import StoreStats
 from ariane.store.units.marks import Marks
+from ariane.store.units.reading import NOTHING
 from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")
@@ -49,11 +52,12 @@ class MessageStore(StoreReader):
     Without `start` nothing happens in the background: flushing and dispatching are done when asked for.
     """
 
-    def __init__(self, options: StoreOptions, env: Env) -> None:
+    def __init__(self, options: StoreOptions, env: Env, make_log: LogFactory = CommitLog) -> None:
         self.options = options
         self.env = env
         self.health = Health()
         self.layout = Layout(options.root, options.commitlog_folder)
+        self._make_log = make_log
         self._opened = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -96,7 +100,7 @@ class MessageStore(StoreReader):
         file_entries = consumequeue_file_entries(files, self.layout, o.consumequeue_file_entries, report.notes)
         transient = o.transient_store_pool and o.flush == "ASYNC_FLUSH"
         self._allocator = Allocator(files, self._allocate_worker, o.warm_files)
-        self.log = CommitLog(self.layout.commitlog, file_size, files, self._allocator, transient)
+        self.log = self._make_log(self.layout.commitlog, file_size, files, self._allocator, transient)
         self.table = QueueTable(self.layout, files, file_entries, o.open_consumequeue_files)
         self._writer = QueueWriter(files, self.layout.root, o.open_consumequeue_files)
         self.index = self._open_index(report) if o.index_enabled else None
@@ -104,7 +108,6 @@ class MessageStore(StoreReader):
         self.dispatcher = Dispatcher(self.log, self.table, self.filler)
         self.stats = StoreStats()
         self._appender = Appender(self.log, self.table, self.dispatcher, clock, self.health, self.stats, o)
-        self._appender.largest_unit = file_size - BLANK_LENGTH
         self.puller = Puller(self.log, o)
         self._durable_end = DurableEnd(files, self.layout.durable_end)
         self.flusher = Flusher(self.log, o, clock, self._sync_worker, self.health, self._durable_end)
@@ -120,7 +123,7 @@ class MessageStore(StoreReader):
         return index
 
     def _recover(self, report: RecoveryReport) -> Recovery:
-        self.log.adopt(load_log(self.env.files, self.layout.commitlog, self.log.file_size))
+        self.log.load()
         load_queues(self.env.files, self.table)
         recovery = Recovery(
             self.options,
@@ -349,6 +352,41 @@ class MessageStore(StoreReader):
         self.retention.options = options
         self.flusher.options = options
         self._appender.max_message_size = options.max_message_size
+
+    def truncate(self, end: int) -> None:
+        """Cut log, queues, index and checkpoint at `end`, where a record begins, and continue from there.
+
+        Replication calls this when another copy of the log is right. Blocks until running writes are done. Messages
+        after `end` are gone; whoever waits for one of them to be flushed is told that it failed. A crash on the way
+        leaves the log with all or some of them, and queues and index that agree with it.
+        """
+        self.log.commit()
+        if end == self.log.end:
+            return
+        span = self.log.span(end)
+        is_record = span is not None and self.log.kind_at(span[2], end - span[0]) != NOTHING
+        if not is_record and end != self.dispatcher.position:
+            raise ValueError(f"no record of the log begins at {end}; it holds {self.log_min} to {self.log_max}")
+        self._sync_worker.drain()
+        self._file_worker.drain()
+        last = max((queue.physical_before(end_before(queue, end)) for queue in self.table), default=-1)
+        unit = self.unit_at(last) if last >= 0 else None
+        store_time = 0 if unit is None else unit.store_time
+        # The checkpoint goes first: it must never cover messages that take the place of those after `end`.
+        self._queue_flusher.lower(store_time)
+        self._durable_end.lower(end)
+        self.log.truncate(end)
+        cut_queues(self.env.files, self.table, self._writer, end)
+        if self.index is not None:
+            cut_index(self.env.files, self.index, end)
+        self.flusher.cut(end, store_time)
+        self.filler.last_store_time = min(self.filler.last_store_time, store_time)
+        self._appender.last_time, self._appender.last_at = store_time, -1
+        self.dispatcher.cut(end)
+        self.dispatch_now()
+        for queue in self.table:
+            queue.next_offset = queue.max_offset
+        log.warning("the log was cut at %d", end)
 
     def delete_topic(self, topic: str) -> None:
         """Drop the queues of a topic; its messages stay in the log until that is old."""

@@ -21,6 +21,7 @@ class Worker:
         self._jobs: SimpleQueue[tuple[Job, Done | None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._loop: AbstractEventLoop | None = None
+        self._reports: SimpleQueue[tuple[Done, BaseException | None]] = SimpleQueue()
 
     def start(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -47,6 +48,16 @@ class Worker:
             self._thread.join()
             self._thread = None
 
+    def drain(self) -> None:
+        """Return when no job is left and all results are reported. Only the thread of the loop may call this."""
+        while self.running:
+            idle = self.signal()
+            self._jobs.put((idle.set, None))
+            idle.wait()
+            reported = self._deliver()
+            if not reported and self._jobs.empty():
+                return
+
     @staticmethod
     def signal() -> threading.Event:
         return threading.Event()
@@ -66,7 +77,17 @@ class Worker:
     def _report(self, done: Done, error: BaseException | None) -> None:
         assert self._loop is not None
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(done, error)
+            self._reports.put((done, error))
+            self._loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> bool:
+        """Report what is done so far; True when there was something. `drain` may have reported it already."""
+        reported = False
+        while not self._reports.empty():
+            done, error = self._reports.get()
+            done(error)
+            reported = True
+        return reported
 
 
 def _attempt(job: Job) -> BaseException | None:

@@ -257,7 +257,7 @@ class _Mapped:
         self._files = files
         self._node = node
 
-    def write(self, at: int, data: bytes) -> None:
+    def write(self, at: int, data: bytes | memoryview) -> None:
         self._files.called("write", self.path)
         pages = set(range(at // PAGE, (at + len(data) + PAGE - 1) // PAGE))
         if pages - self._node.pages and self._files.capacity < 1 << 50:

@@ -148,6 +148,7 @@ def cut_index(files: Files, index: Index, log_end: int) -> None:
     """Drop the entries of messages that the log has not (any more)."""
     while index.files and index.files[-1].end_offset >= log_end:
         file = index.files[-1]
+        file.write_header()  # entries that wait in memory
         low, high = 1, file.count
         while low < high:
             middle = (low + high) // 2
@@ -156,6 +157,7 @@ def cut_index(files: Files, index: Index, log_end: int) -> None:
             else:
                 low = middle + 1
         file.cut(low)
+        index.finished = [full for full in index.finished if full is not file]
         if low > 1:
             return
         _drop_behind(files, index, len(index.files) - 1)
@@ -165,4 +167,5 @@ def _drop_behind(files: Files, index: Index, count: int) -> None:
     for file in index.files[count:]:
         file.file.close()
         files.remove(file.path)
+    index.finished = [file for file in index.finished if file not in index.files[count:]]
     del index.files[count:]

@@ -1,69 +1,96 @@
 """The commitlog: files of one size, named by the offset of their first byte, that together are one log.
 
-A unit never crosses a file: when it does not fit, a blank record says so and the unit goes to the next file. At least
-the 8 bytes of a blank record stay free behind every unit.
+A record never crosses a file: when it does not fit, a filler says so and the record goes to the next file. At least the
+8 bytes of a filler stay free after every record.
 """
 
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from struct import Struct
 from typing import Final
 
 from librt.strings import BytesWriter
 
-from ariane.env import Files, MappedFile
-from ariane.protocol.units import BLANK, BLANK_MAGIC, MAGIC
-from ariane.store.layout import file_name
+from ariane.env import Files
+from ariane.store.layout import file_name, log_names
 from ariane.store.log.allocate import Allocator
+from ariane.store.log.framing import BLANK_LENGTH, Framing, PlainFraming
 from ariane.store.log.log import Log
+from ariane.store.log.log_file import LogFile
+from ariane.store.results import StoreDamaged
+from ariane.store.units.reading import END_OF_FILE, UNIT
 
-BLANK_LENGTH: Final = 8
-_KEPT_TAIL: Final = 1 << 20  # a larger buffer is given back when it is empty
-_SIZE_MAGIC: Final = Struct(">iI")
-
-
-class LogSegment:
-    """The bytes of one file of a log; `base` is the offset of the first."""
-
-    __slots__ = ("base", "memory")
-
-    def __init__(self, base: int, memory: memoryview) -> None:
-        self.base = base
-        self.memory = memory
-
-
-class LogFile(LogSegment):
-    """One file of the log in use."""
-
-    __slots__ = ("file",)
-
-    def __init__(self, base: int, file: MappedFile) -> None:
-        super().__init__(base, file.view(0, file.size))
-        self.file = file
+_HEAD: Final = 8  # bytes of a record that tell its size and that it is one
+_KEPT_TAIL: Final = 1 << 20  # a larger buffer is freed when it is empty
+_REWRITE_STEP: Final = 1 << 20
 
 
 class CommitLog(Log):
-    """A log of mapped files. With a transient pool what was appended is committed from time to time only."""
+    """A log of mapped files."""
 
     def __init__(
-        self, folder: Path, file_size: int, files: Files, allocator: Allocator, transient: bool = False
+        self,
+        folder: Path,
+        file_size: int,
+        files: Files,
+        allocator: Allocator,
+        transient: bool = False,
+        framing: Framing | None = None,
     ) -> None:
-        super().__init__()
-        self.folder = folder
-        self.file_size = file_size
+        self._framing: Framing = PlainFraming() if framing is None else framing
+        super().__init__(folder, file_size, self._framing.header, transient=transient)
         self.files: list[LogFile] = []
-        self.transient = transient
         self._files = files
         self._allocator = allocator
         self._mark = 0  # from here on an append must look: the file ends, or the next one is to be ordered
 
+    def load(self) -> None:
+        names = log_names(self._files, self.folder)
+        for before, after in pairwise(names):
+            if int(after) - int(before) != self.file_size:
+                raise StoreDamaged(
+                    f"in {self.folder} there is a gap between {before} and {after}: restore the missing file from a "
+                    "copy, or move all files before the gap away; nothing was changed"
+                )
+        for name in names:
+            path, last = self.folder / name, name == names[-1]
+            if not last and self._files.size(path) != self.file_size:
+                raise StoreDamaged(
+                    f"{path} has {self._files.size(path)} bytes, the others have {self.file_size}: restore it from a "
+                    "copy; nothing was changed"
+                )
+            # Only the newest file is written to, so only that one needs its blocks reserved.
+            self.files.append(LogFile(int(name), self._files.map(path, self.file_size, allocate=last)))
+        if self.files:
+            self._place(self.files[-1].base + self.file_size)
+
+    def close(self) -> None:
+        for file in self.files:
+            file.close()
+        self.files = []
+
     # -- appending ------------------------------------------------------------------------------------------------
 
+    @property
+    def largest_unit(self) -> int:
+        return self.file_size - BLANK_LENGTH - self.header
+
     def reserve(self, size: int) -> int:
+        header = self.header
+        if self.written + header + size + BLANK_LENGTH > self._mark:
+            self._look_ahead(header + size)
+        at = self.written
+        self.written = at + header + size
+        if header:
+            self._framing.write_header(self.tail, at, size)
+            return at + header
+        return at
+
+    def make_room(self, size: int, count: int) -> None:
+        size += self.header * count
         if self.written + size + BLANK_LENGTH > self._mark:
             self._look_ahead(size)
-        at = self.written
-        self.written = at + size
-        return at
 
     def _look_ahead(self, size: int) -> None:
         limit = self.files[-1].base + self.file_size if self.files else 0
@@ -71,18 +98,17 @@ class CommitLog(Log):
             self._allocator.order(self.folder / file_name(limit), self.file_size)
             self._mark = limit
             return
-        self.start_file(limit)
+        self._start_file(limit)
 
     def start_next(self) -> None:
-        """Go on in a new file, whether or not the last one is full; raises OSError when the disk has no room for it."""
-        self.start_file(self.files[-1].base + self.file_size if self.files else 0)
+        self._start_file(self.files[-1].base + self.file_size if self.files else 0)
 
-    def start_file(self, base: int) -> None:
-        """Close the last file with a blank record and go on in a new one that begins at `base`."""
+    def _start_file(self, base: int) -> None:
+        """Close the last file with a filler and continue in a new one that begins at `base`."""
         new = LogFile(base, self._allocator.take(self.folder / file_name(base), self.file_size))
         room = base - self.written
         if self.files and room:
-            self.tail.write(BLANK.pack(room, BLANK_MAGIC))
+            self.tail.write(self._framing.filler(room))
             self.commit()
         self.files.append(new)
         self._place(base)
@@ -92,7 +118,11 @@ class CommitLog(Log):
         if not size:
             return False
         last = self.files[-1]
-        last.file.write(self.end - last.base, self.tail.getvalue())
+        at = self.end - last.base
+        data = self.tail.getvalue()
+        # The head goes last: a kill in the middle of a copy leaves nothing that looks like a record.
+        last.file.write(at + _HEAD, memoryview(data)[_HEAD:])
+        last.file.write(at, data[:_HEAD])
         self.end += size
         if size > _KEPT_TAIL:
             self.tail = BytesWriter()
@@ -101,15 +131,14 @@ class CommitLog(Log):
         return True
 
     def append_raw(self, at: int, data: bytes) -> bool:
-        """Write bytes of a master's log, which holds whole files, blank records and all. False when there is a gap."""
         if not self.files:
-            self.start_file(at - at % self.file_size)
+            self._start_file(at - at % self.file_size)
             self._place(at)
         if at != self.written:
             return False
         while data:
             if at == self.files[-1].base + self.file_size:
-                self.start_file(at)
+                self._start_file(at)
             room = self.files[-1].base + self.file_size - at
             self.tail.write(data[:room])
             self.commit()
@@ -140,60 +169,50 @@ class CommitLog(Log):
     def next_unit(self, at: int) -> int:
         at = max(at, self.min_offset)
         while 0 <= at < self.end:
-            head = self.view(at, BLANK_LENGTH)
-            if head is None:
-                return -1
-            magic = _SIZE_MAGIC.unpack(head)[1]
-            if magic == MAGIC:
-                return at
-            if magic != BLANK_MAGIC:
+            file = self.files[(at - self.min_offset) // self.file_size]
+            kind = self._framing.kind_at(file.memory, at - file.base)
+            if kind == UNIT:
+                return at + self.header
+            if kind != END_OF_FILE:
                 return -1
             at = self.roll(at)
         return -1
 
+    def kind_at(self, memory: memoryview, at: int) -> int:
+        return self._framing.kind_at(memory, at)
+
     def roll(self, at: int) -> int:
         return at + self.file_size - at % self.file_size
 
-    # -- the files ------------------------------------------------------------------------------------------------
+    def bases(self) -> list[int]:
+        return [file.base for file in self.files]
 
-    def adopt(self, files: list[LogFile]) -> None:
-        """Take the files found at start; reading is open up to their end until `truncate` says where the log ends."""
-        self.files = files
-        if files:
-            self.min_offset = files[0].base
-            self._place(files[-1].base + self.file_size)
+    # -- changing the ends ----------------------------------------------------------------------------------------
 
     def truncate(self, end: int) -> int:
-        """Drop everything from `end` on, so that it never comes back. Returns the bytes that were there."""
-        dropped = 0
-        while self.files and self.files[-1].base >= end and len(self.files) > 1:
+        self.tail.truncate(0)
+        self._allocator.forget()  # a file made ahead must not stay after a gap
+        while len(self.files) > 1 and self.files[-1].base >= end:
             last = self.files.pop()
-            dropped += self._discard(last, 0, remove=True)
-        if self.files:
-            last = self.files[-1]
-            dropped += self._discard(last, end - last.base, remove=False)
+            last.close()
+            self._files.remove(last.path)
+            self._files.sync_folder(self.folder)
+        dropped = self._files.clear(self.files[-1].path, end - self.files[-1].base) if self.files else 0
         self._place(end)
-        self.flushed = end
+        self.flushed = min(self.flushed, end)
         return dropped
 
-    def _discard(self, last: LogFile, at: int, *, remove: bool) -> int:
-        if not remove:
-            return self._files.clear(last.file.path, at)
-        path = last.file.path
-        last.memory.release()
-        last.file.close()
-        self._files.remove(path)
-        self._files.sync_folder(self.folder)
-        return 0
-
     def patch(self, at: int, data: bytes) -> None:
-        """Overwrite a part of a unit durably: recovery corrects what is damaged."""
         file = self.files[(at - self.min_offset) // self.file_size]
         file.file.write(at - file.base, data)
         file.file.sync()
 
+    def expendable(self) -> LogFile | None:
+        if len(self.files) < 2 or self.files[1].base > self.flushed:
+            return None
+        return self.files[0]
+
     def drop_first(self) -> LogFile:
-        """Take the oldest file out of the log; its messages are gone for readers from now on."""
         first = self.files.pop(0)
         self.min_offset = self.files[0].base if self.files else -1
         return first
@@ -207,12 +226,15 @@ class CommitLog(Log):
             self.min_offset = -1
             self._mark = 0
 
-    def dirty_files(self, start: int, end: int) -> list[LogFile]:
-        """The files that hold bytes of [start, end), oldest first."""
-        return [file for file in self.files if file.base < end and file.base + self.file_size > start]
+    def sync_job(self, start: int, end: int, *, rewrite: bool) -> Callable[[], None]:
+        dirty = [file for file in self.files if file.base < end and file.base + self.file_size > start]
+        return partial(_sync, dirty, start, end, rewrite)
 
-    def close(self) -> None:
-        for file in self.files:
-            file.memory.release()
-            file.file.close()
-        self.files = []
+
+def _sync(files: list[LogFile], start: int, end: int, rewrite: bool) -> None:
+    for file in files:
+        if rewrite:
+            first, last = max(start - file.base, 0), min(end - file.base, file.file.size)
+            for at in range(first, last, _REWRITE_STEP):
+                file.file.write(at, file.file.read(at, min(_REWRITE_STEP, last - at)))
+        file.file.sync()

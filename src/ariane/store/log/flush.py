@@ -5,10 +5,10 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from ariane.env import Clock, MappedFile
+from ariane.env import Clock
 from ariane.store.checkpoint import DurableEnd
 from ariane.store.health import Health
-from ariane.store.log.commitlog import CommitLog, LogFile
+from ariane.store.log.log import Log
 from ariane.store.options import StoreOptions
 from ariane.store.units.reading import has_zero_sector, properties_of
 from ariane.store.worker import Worker
@@ -17,7 +17,6 @@ log = logging.getLogger("ariane.store")
 
 FlushDone = Callable[[bool], None]
 _PAGE = 4096
-_REWRITE_STEP = 1 << 20
 
 
 class Waiter:
@@ -37,6 +36,24 @@ class Waiter:
             self.done(ok)
 
 
+class Round:
+    """One sync of the log, run in the thread."""
+
+    __slots__ = ("_durable_end", "_sync", "end", "store_time")
+
+    def __init__(self, sync: Callable[[], None], end: int, store_time: int, durable_end: DurableEnd | None) -> None:
+        self._sync = sync
+        self._durable_end = durable_end
+        self.end = end
+        self.store_time = store_time
+
+    def run(self) -> None:
+        """Sync, and note the end if recovery will need to know it."""
+        self._sync()
+        if self._durable_end is not None:
+            self._durable_end.save(self.end)
+
+
 class Flusher:
     """Syncs the log in one thread. While one round is on its way the next gathers its waiters: one sync serves all.
 
@@ -46,7 +63,7 @@ class Flusher:
 
     def __init__(
         self,
-        source: CommitLog,
+        source: Log,
         options: StoreOptions,
         clock: Clock,
         worker: Worker,
@@ -93,8 +110,9 @@ class Flusher:
         self._busy = True
         self._syncing, self._gathering = self._gathering, []
         start, end = self._log.flushed, self._log.end
-        round_ = Round(self._log.dirty_files(start, end), start, end, self.last_store_time(), self._suspect)
-        round_.durable_end = self._durable_end if self._ends_like_a_tear(start, end) else None
+        sync = self._log.sync_job(start, end, rewrite=self._suspect)
+        note = self._durable_end if self._ends_like_a_tear(start, end) else None
+        round_ = Round(sync, end, self.last_store_time(), note)
         self._worker.submit(round_.run, lambda error: self._ended(round_, error))
 
     def _ends_like_a_tear(self, start: int, end: int) -> bool:
@@ -113,7 +131,7 @@ class Flusher:
         properties = properties_of(memory[at - base : end - base])
         return 0 in properties and has_zero_sector(memory, end - base, len(properties))
 
-    def _ended(self, round_: "Round", error: BaseException | None) -> None:
+    def _ended(self, round_: Round, error: BaseException | None) -> None:
         self._busy = False
         if error is None:
             self._log.flushed = max(self._log.flushed, round_.end)
@@ -131,6 +149,16 @@ class Flusher:
                 waiter.serve(error is None)
         if error is None and (self._gathering or self._wanted) and self._log.flushed < self._log.end:
             self.begin()
+
+    def cut(self, end: int, store_time: int) -> None:
+        """The log was truncated at `end`; no round may be running. Whoever waits for more has failed."""
+        self.flushed_time = min(self.flushed_time, store_time)
+        gathered, self._gathering = self._gathering, []
+        for waiter in gathered:
+            if waiter.end > end:
+                waiter.serve(False)
+            else:
+                self._gathering.append(waiter)
 
     def expire(self) -> None:
         """Tell those whose time is over; their messages may still become durable."""
@@ -165,32 +193,3 @@ class Flusher:
         due = dirty >= self.options.flush_least_pages or thorough
         if self._suspect or self._gathering or (due and self._log.flushed < self._log.end):
             self.begin()
-
-
-class Round:
-    """One sync of the log, done in the thread."""
-
-    __slots__ = ("_files", "_start", "_suspect", "durable_end", "end", "store_time")
-
-    def __init__(self, files: list[LogFile], start: int, end: int, store_time: int, suspect: bool) -> None:
-        self._files = files
-        self._start = start
-        self._suspect = suspect
-        self.end = end
-        self.store_time = store_time
-        self.durable_end: DurableEnd | None = None
-
-    def run(self) -> None:
-        for file in self._files:
-            if self._suspect:
-                self._rewrite(file.file, file.base)
-            file.file.sync()
-        if self.durable_end is not None:
-            self.durable_end.save(self.end)
-
-    def _rewrite(self, file: MappedFile, base: int) -> None:
-        """The kernel may give up pages whose writing failed: only pages written anew are sure to be tried again."""
-        start = max(self._start - base, 0)
-        end = min(self.end - base, file.size)
-        for at in range(start, end, _REWRITE_STEP):
-            file.write(at, file.read(at, min(_REWRITE_STEP, end - at)))

@@ -1,44 +1,99 @@
-"""The one sequence of messages under a store. The plain commitlog is one; a replicated log can take its place."""
+"""The interface between a store and its log.
+
+Appender, dispatch, flush, recovery, retention and readers use a log through `Log` alone, so that a replicated log can
+take the place of the plain commitlog. A log is a sequence of records in files of one size; a record is a message unit,
+preceded by `header` bytes that belong to the log. Offsets count bytes from the beginning of the first file ever.
+"""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
 
 from librt.strings import BytesWriter
 
+from ariane.env import Files
+from ariane.store.log.allocate import Allocator
+from ariane.store.log.log_file import LogFile
+
 
 class Log(ABC):
-    """Bytes addressed by physical offset. Units are appended at the end and read anywhere before `end`.
+    """Records addressed by offset: appended at the end, readable before `end`.
 
-    `end` is where reading stops, `written` what was appended, `flushed` what is durable, `min_offset` where the oldest
-    file begins (-1 when there is none). A log decides where a unit may lie: `reserve` says where the next goes,
-    `next_unit` skips what is no unit. What is appended waits in `tail` until `commit` lets readers see it.
+    - `min_offset`: where the oldest file begins; -1 when there is no file.
+    - `end`: where reading stops; always the end of a record or of a file.
+    - `written`: the end of what was appended. What is after `end` waits in `tail` until `commit`.
+    - `flushed`: the end of what is durable. `flushed <= end <= written`.
+
+    Everything runs on the thread of the event loop, except the job of `sync_job`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path, file_size: int, header: int, *, transient: bool) -> None:
+        self.folder = folder
+        self.file_size = file_size
+        self.header = header
+        """Bytes of a record before its unit. The physical offset of a unit is that of its record + `header`."""
+        self.transient = transient
+        """Whether `commit` is called from time to time only (RocketMQ's transient store pool)."""
         self.min_offset = -1
         self.end = 0
         self.written = 0
         self.flushed = 0
         self.tail = BytesWriter()
 
+    # -- opening and closing --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def load(self) -> None:
+        """Open the files that are there. `end` is the end of the last one until `truncate` sets the real end."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close all files. Slices that readers hold stay readable."""
+
+    # -- appending ------------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def largest_unit(self) -> int:
+        """The size of the largest unit, or of all units of a batch together with their headers but the first."""
+
     @abstractmethod
     def reserve(self, size: int) -> int:
-        """Where a unit (or contiguous units) of `size` bytes lies that the caller now writes to `tail`.
+        """The physical offset of the next unit, of `size` bytes, which the caller now writes to `tail`.
 
         Raises OSError when there is no room for it.
         """
 
+    @abstractmethod
+    def make_room(self, size: int, count: int) -> None:
+        """Let the next `count` units, `size` bytes together, go into one file. Raises OSError like `reserve`."""
+
     def cancel(self, at: int) -> None:
-        """Take back what was reserved from `at` on; it must not be committed yet."""
+        """Take back the unit reserved at `at` and all after it; they must not be committed yet."""
+        at -= self.header
         self.tail.truncate(at - self.end)
         self.written = at
 
     @abstractmethod
     def commit(self) -> bool:
-        """Move what was appended to where readers see it. True when there was something."""
+        """Make what was appended readable. True when there was something."""
+
+    @abstractmethod
+    def append_raw(self, at: int, data: bytes) -> bool:
+        """Append bytes of another copy of this log: records, headers, fillers. They are readable at once.
+
+        False when the log does not end at `at`. An empty log begins with the file that holds `at`.
+        """
+
+    @abstractmethod
+    def start_next(self) -> None:
+        """Continue in a new file, full or not; raises OSError when the disk has no room for it."""
+
+    # -- reading --------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def span(self, at: int) -> tuple[int, int, memoryview] | None:
-        """The readable bytes around `at` that lie together: their first offset, their end, and the bytes."""
+        """The file that holds `at`: its first offset, the end of what is readable of it, and all its bytes."""
 
     @abstractmethod
     def view(self, at: int, size: int) -> memoryview | None:
@@ -46,8 +101,48 @@ class Log(ABC):
 
     @abstractmethod
     def next_unit(self, at: int) -> int:
-        """The place of the first unit at or behind `at`; -1 when there is none yet."""
+        """The physical offset of the first unit whose record begins at or after `at`, a record's end; -1 when none."""
+
+    @abstractmethod
+    def kind_at(self, memory: memoryview, at: int) -> int:
+        """What begins at position `at` of a file: UNIT, END_OF_FILE or NOTHING (see `units.reading`)."""
 
     @abstractmethod
     def roll(self, at: int) -> int:
-        """The first offset of the file behind the one that holds `at`."""
+        """The first offset of the file after the one that holds `at`."""
+
+    @abstractmethod
+    def bases(self) -> list[int]:
+        """The first offset of each file, oldest first."""
+
+    # -- changing the ends ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def truncate(self, end: int) -> int:
+        """Drop everything from `end` on durably, so that it never comes back. Returns how many bytes were not zero.
+
+        No sync job may be running. What is not committed is dropped too.
+        """
+
+    @abstractmethod
+    def patch(self, at: int, data: bytes) -> None:
+        """Overwrite a part of a unit durably; recovery corrects damaged fields."""
+
+    @abstractmethod
+    def expendable(self) -> LogFile | None:
+        """The oldest file, unless it is the only one or the next one has nothing durable yet."""
+
+    @abstractmethod
+    def drop_first(self) -> LogFile:
+        """Take the oldest file out of the log; the caller closes and removes it."""
+
+    @abstractmethod
+    def sync_job(self, start: int, end: int, *, rewrite: bool) -> Callable[[], None]:
+        """What makes [start, end) durable; runs in a thread, and the caller raises `flushed` when it is done.
+
+        With `rewrite` the bytes are written again first: after a failed sync the kernel may have dropped their pages.
+        """
+
+
+LogFactory = Callable[[Path, int, Files, Allocator, bool], Log]
+"""Makes the log of a store: folder, file size, files, allocator, transient."""

@@ -7,10 +7,9 @@ from ariane.env import Files
 from ariane.store.checkpoint import Checkpoint
 from ariane.store.index.index_file import HEADER, HEADER_SIZE
 from ariane.store.index.repair import index_names
-from ariane.store.layout import Layout
+from ariane.store.layout import Layout, log_names
 from ariane.store.offline.reading import StoredLog, stored_queues
 from ariane.store.queue.entries import BLANK_SIZE, ENTRY, ENTRY_SIZE
-from ariane.store.recovery.load import log_names
 from ariane.store.units.reading import UNIT, kind_at, store_time_of
 
 

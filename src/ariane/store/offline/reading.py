@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ariane.env import Files
-from ariane.store.layout import Layout
-from ariane.store.log.commitlog import LogSegment
+from ariane.store.layout import Layout, log_names
+from ariane.store.log.log_file import LogSegment
 from ariane.store.queue.entries import ENTRY, ENTRY_SIZE
 from ariane.store.queue.table import QueueTable
-from ariane.store.recovery.load import log_names
 from ariane.store.recovery.recovery import find_unit
 from ariane.store.units.reading import END_OF_FILE, Dispatched, kind_at, read_unit
 

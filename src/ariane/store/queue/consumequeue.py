@@ -187,8 +187,15 @@ class ConsumeQueue(PutCount):
         self.max_offset = end
         self.written = min(self.written, end)
         self.tail_first = min(self.tail_first, end)
+        self.next_offset = min(self.next_offset, end)
+        self.blank_from = -1 if self.blank_from >= end else self.blank_from
         last = self.entry(end - 1)
         self.max_physical = -1 if last is None else last[0] + last[1]
+
+    def physical_before(self, end: int) -> int:
+        """The log offset of the last message before queue offset `end`; -1 when there is none."""
+        last = self.entry(end - 1)
+        return -1 if last is None else last[0]
 
     def path(self, base: int) -> Path:
         """The file that begins with entry `base`."""

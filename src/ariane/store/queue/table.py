@@ -98,5 +98,9 @@ class QueueTable:
             if queue.epoch != epoch:
                 continue
             queue.wrote(first, len(data) // ENTRY_SIZE, keep)
-            if queue.unwritten() == 0:
-                self._clean(queue)
+            self.settle(queue)
+
+    def settle(self, queue: ConsumeQueue) -> None:
+        """A queue may have no entries to write any more."""
+        if queue.unwritten() == 0:
+            self._clean(queue)

@@ -37,7 +37,7 @@ class QueueWriter:
 
     def write(self, work: EntriesToWrite) -> None:
         for path in work.doomed:
-            self._remove(path)
+            self.remove(path)
         for queue, _, first, data in work.items:
             fresh = not self._files.is_folder(queue.folder)
             for path in write_entries(self._files, queue, first, data, self._opened):
@@ -46,7 +46,8 @@ class QueueWriter:
             if fresh:
                 self._folders.update((queue.folder.parent, queue.folder.parent.parent))
 
-    def _remove(self, path: Path) -> None:
+    def remove(self, path: Path) -> None:
+        """Close and delete a file or a folder."""
         self._unsynced.pop(path, None)
         if self._files.is_folder(path):
             self._opened.forget_under(path)

@@ -5,19 +5,13 @@ from itertools import pairwise
 from pathlib import Path
 
 from ariane.env import Files
-from ariane.store.layout import Layout, is_file_name
-from ariane.store.log.commitlog import LogFile
+from ariane.store.layout import Layout, log_names
 from ariane.store.queue.consumequeue import ConsumeQueue
 from ariane.store.queue.entries import ENTRY, ENTRY_SIZE
 from ariane.store.queue.table import QueueTable
 from ariane.store.results import StoreDamaged
 
 log = logging.getLogger("ariane.store")
-
-
-def log_names(files: Files, folder: Path) -> list[str]:
-    """The files of a log, oldest first."""
-    return [name for name in files.list(folder) if is_file_name(name)]
 
 
 def commitlog_file_size(files: Files, folder: Path, configured: int, notes: list[str]) -> int:
@@ -50,25 +44,6 @@ def _agreed(found: int, configured: int, what: str, notes: list[str]) -> int:
         notes.append(note)
         log.warning(note)
     return found
-
-
-def load_log(files: Files, folder: Path, size: int) -> list[LogFile]:
-    """Map all files of a log. Only the newest is written to, so only that one needs its blocks reserved."""
-    names = log_names(files, folder)
-    _check_gaps(folder, names, size)
-    opened: list[LogFile] = []
-    for name in names:
-        path = folder / name
-        if name != names[-1] and files.size(path) != size:
-            raise StoreDamaged(f"{path} has {files.size(path)} bytes, the others have {size}: nothing was changed")
-        opened.append(LogFile(int(name), files.map(path, size, allocate=name == names[-1])))
-    return opened
-
-
-def _check_gaps(folder: Path, names: list[str], size: int) -> None:
-    for before, after in pairwise(names):
-        if int(after) - int(before) != size:
-            raise StoreDamaged(f"in {folder} there is a gap between {before} and {after}: nothing was changed")
 
 
 def load_queues(files: Files, table: QueueTable) -> None:

@@ -12,7 +12,6 @@ noted (`DurableEnd`).
 
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 from ariane.env import Env
@@ -22,10 +21,11 @@ from ariane.store.dispatch import Dispatcher
 from ariane.store.index.index import Index
 from ariane.store.index.repair import cut_index, drop_index, repair_index
 from ariane.store.layout import Layout
-from ariane.store.log.commitlog import CommitLog, LogFile, LogSegment
+from ariane.store.log.log import Log
+from ariane.store.log.log_file import LogSegment
 from ariane.store.options import StoreOptions
 from ariane.store.queue.consumequeue import ConsumeQueue
-from ariane.store.queue.entries import ENTRY_SIZE
+from ariane.store.queue.cut import cut_queues
 from ariane.store.queue.table import QueueTable
 from ariane.store.queue.writer import QueueWriter
 from ariane.store.recovery.load import find_end
@@ -37,7 +37,6 @@ from ariane.store.units.reading import (
     Dispatched,
     has_zero_sector,
     is_in_queue,
-    kind_at,
     read_unit,
     store_time_of,
 )
@@ -59,7 +58,7 @@ class Recovery:
         options: StoreOptions,
         env: Env,
         layout: Layout,
-        source: CommitLog,
+        source: Log,
         table: QueueTable,
         index: Index | None,
         dispatcher: Dispatcher,
@@ -82,7 +81,7 @@ class Recovery:
 
     def run(self) -> None:
         """Check the log, cut what is torn, and bring queues and index to the same end."""
-        if not self._log.files:
+        if self._log.min_offset < 0:
             self._drop_queues_and_index()
             return
         for queue in self._table:
@@ -99,12 +98,14 @@ class Recovery:
             cut_index(self._env.files, self._index, self._end)
         self._durable.lower(self._end)
         self._report.cut = self._log.truncate(self._end)
+        self._log.flushed = self._end
         if self._report.cut:
             note = f"the log ends at {self._end}: {self._report.cut} bytes after it were no whole message and are cut"
             self._report.notes.append(note)
             log.warning(note)
         if not self._report.clean or self._table.max_physical() > self._end:
-            self._cut_queues(self._end)
+            self._write_entries()
+            cut_queues(self._env.files, self._table, self._writer, self._end)
         dispatched = self._table.max_physical() if self._report.clean else self._end
         self._dispatcher.position = max(dispatched, self._log.min_offset)
         while self._dispatcher.run():
@@ -183,23 +184,6 @@ class Recovery:
         self._writer.write(work)
         self._table.wrote(work, keep=0)
 
-    def _cut_queues(self, limit: int) -> None:
-        """Drop all entries that point to `limit` or beyond, on the disk too, so that they never come back."""
-        self._write_entries()
-        files = self._env.files
-        cleared: Path | None = None
-        for queue in self._table:
-            if queue.max_physical > limit:
-                find_end(queue, limit)
-            if queue.files:
-                base = queue.files[-1]
-                path = queue.path(base)
-                self._table.reader.forget(path)
-                if files.clear(path, (queue.max_offset - base) * ENTRY_SIZE, sync=False):
-                    cleared = path
-        if cleared is not None:
-            files.sync_all(cleared.parent)  # one sync for tens of thousands of queues
-
     # -- where to start -------------------------------------------------------------------------------------------
 
     def _index_start(self, start: int) -> int:
@@ -209,40 +193,49 @@ class Recovery:
         resume = repair_index(self._env.files, self._index, self.checkpoint.index_time)
         if resume < 0 or resume >= start:
             return start
-        at = max(resume, self._log.min_offset)
-        file = self._log.files[(at - self._log.min_offset) // self._log.file_size]
-        return at if kind_at(file.memory, at - file.base) == UNIT else file.base
+        at = max(resume - self._log.header, self._log.min_offset)
+        file = self._file_of(at)
+        return at if self._log.kind_at(file.memory, at - file.base) == UNIT else file.base
+
+    def _file_of(self, at: int) -> LogSegment:
+        span = self._log.span(at)
+        assert span is not None  # everything is readable until the log is cut
+        return LogSegment(span[0], span[2])
 
     def _safe_start(self) -> int:
-        """The position of a unit stored before the checkpoint, so that everything before it is durable."""
+        """The offset of a record stored before the checkpoint, so that everything before it is durable."""
         with_index = self._options.message_index_safe and self._index is not None
         safe = self.checkpoint.safe_time(with_index=with_index)
-        for file in reversed(self._log.files):
-            if kind_at(file.memory, 0) == UNIT and 0 < store_time_of(file.memory) <= safe:
+        for base in reversed(self._log.bases()):
+            file = self._file_of(base)
+            if self._log.kind_at(file.memory, 0) == UNIT and 0 < self._store_time(file, 0) <= safe:
                 break
         else:
             return self._log.min_offset
         low, high = 0, self._log.file_size
         while high - low > _NEAR_ENOUGH:
             middle = (low + high) // 2
-            found = self._queued_unit(file, middle)
-            if 0 <= found < high and store_time_of(file.memory[found:]) <= safe:
+            found = self._queued_record(file, middle)
+            if 0 <= found < high and self._store_time(file, found) <= safe:
                 low = found
             else:
                 high = middle
         return file.base + low
 
+    def _store_time(self, file: LogSegment, record: int) -> int:
+        return store_time_of(file.memory[record + self._log.header :])
+
     def _start_near(self, physical: int) -> int:
-        """The position of a unit some way before `physical`, in the last three files."""
-        first = self._log.files[max(len(self._log.files) - 3, 0)].base
+        """The offset of a record some way before `physical`, in the last three files."""
+        first = self._log.bases()[-3:][0]
         wanted = min(physical, self._log.end) - _NEAR_END
         if wanted <= first:
             return first
-        file = self._log.files[(wanted - self._log.min_offset) // self._log.file_size]
-        return file.base + max(self._queued_unit(file, wanted - file.base), 0)
+        file = self._file_of(wanted)
+        return file.base + max(self._queued_record(file, wanted - file.base), 0)
 
-    def _queued_unit(self, file: LogFile, at: int) -> int:
-        """The position in a file of a unit at or after `at`; -1 when there is none.
+    def _queued_record(self, file: LogSegment, at: int) -> int:
+        """The position in a file of a record at or after `at`; -1 when there is none.
 
         A body may hold the bytes of a unit. Only a unit that its consume queue points to is taken for one.
         """
@@ -252,42 +245,46 @@ class Recovery:
                 break
             unit = read_unit(file.memory, at, file.base + at, False, self._table)
             entry = None if unit is None else unit.queue.stored_entry(unit.queue_offset)
-            if entry is not None and entry[0] == file.base + at:
-                return at
+            record = at - self._log.header
+            if entry is not None and entry[0] == file.base + at and self._log.kind_at(file.memory, record) == UNIT:
+                return record
             at += 8  # after the magic
         return -1
 
     # -- reading the log ------------------------------------------------------------------------------------------
 
     def _units(self, start: int) -> Iterator[Dispatched]:
-        """The whole units from `start` to the end of the log, which is then `_end`."""
-        crc, table = self._options.check_crc_on_recover, self._table
+        """The whole units from the record at `start` to the end of the log, which is then `_end`."""
         at = self._end = start
-        for file in self._log.files:
-            if file.base + self._log.file_size <= start:
+        for base in self._log.bases():
+            if base + self._log.file_size <= start:
                 continue
-            at = max(at, file.base)
-            while (unit := read_unit(file.memory, at - file.base, at, crc, table)) is not None:
-                if self._is_torn(file, unit):
-                    self._end = at
-                    return
+            file, at = self._file_of(base), max(at, base)
+            while (unit := self._unit_at(file, at)) is not None and not self._is_torn(file, unit):
                 if unit.queue_offset and not is_in_queue(unit.sys_flag):
                     self._clear_prepared(unit)
-                at += unit.size
+                at = unit.physical_offset + unit.size
                 yield unit
             self._end = at
-            if kind_at(file.memory, at - file.base) != END_OF_FILE:
+            if unit is not None or self._log.kind_at(file.memory, at - base) != END_OF_FILE:
                 return
 
-    def _is_torn(self, file: LogFile, unit: Dispatched) -> bool:
+    def _unit_at(self, file: LogSegment, at: int) -> Dispatched | None:
+        """The unit of the record at log offset `at`; None unless it is whole."""
+        if self._log.kind_at(file.memory, at - file.base) != UNIT:
+            return None
+        at += self._log.header
+        return read_unit(file.memory, at - file.base, at, self._options.check_crc_on_recover, self._table)
+
+    def _is_torn(self, file: LogSegment, unit: Dispatched) -> bool:
         """Whether a power cut took a sector of the properties: it is zero, and nothing valid follows."""
         if not self._report.rebooted or 0 not in unit.properties:
             return False
         end = unit.physical_offset + unit.size - file.base
         if file.base + end <= self._durable_end or not has_zero_sector(file.memory, end, len(unit.properties)):
             return False
-        follows = read_unit(file.memory, end, file.base + end, self._options.check_crc_on_recover, self._table)
-        return follows is None and (end + 8 > len(file.memory) or kind_at(file.memory, end) != END_OF_FILE)
+        kind = self._log.kind_at(file.memory, end)
+        return self._unit_at(file, file.base + end) is None and (end + 8 > len(file.memory) or kind != END_OF_FILE)
 
 
 def find_unit(file: LogSegment, at: int, table: QueueTable) -> int:
