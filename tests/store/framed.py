@@ -1,4 +1,4 @@
-"""The logs that the store must work with: the plain commitlog, and one whose records have a header as DLedger's have."""
+"""The logs that a store must work with: the plain commitlog, and one whose records have a header like DLedger's."""
 
 from functools import partial
 from pathlib import Path
