@@ -48,7 +48,7 @@ HOT = [
     "src/ariane/store/health.py",
     "src/ariane/store/reader.py",
     "src/ariane/store/results.py",
-    "src/ariane/store/stats.py",
+    "src/ariane/store/counters.py",
     "src/ariane/store/store.py",
     "src/ariane/broker/send/flow.py",
     "src/ariane/broker/send/answer.py",

@@ -4,12 +4,14 @@
 """
 
 from ariane.store.config_file import ConfigFile
+from ariane.store.counters import PutCount
 from ariane.store.dispatch import DispatchListener
 from ariane.store.log.flush import FlushDone
 from ariane.store.log.log import Log
 from ariane.store.options import StoreOptions
 from ariane.store.queue.consumequeue import ConsumeQueue
 from ariane.store.results import (
+    STORED,
     GetResult,
     GetStatus,
     MessageFilter,
@@ -25,6 +27,7 @@ from ariane.store.units.marks import Marks
 from ariane.store.units.reading import Dispatched
 
 __all__ = [
+    "STORED",
     "ConfigFile",
     "ConsumeQueue",
     "DispatchListener",
@@ -36,6 +39,7 @@ __all__ = [
     "Marks",
     "MessageFilter",
     "MessageStore",
+    "PutCount",
     "PutResult",
     "PutStatus",
     "QueryResult",

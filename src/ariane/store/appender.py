@@ -6,6 +6,7 @@ from typing import Final
 from ariane.env import Clock
 from ariane.protocol.units import Unit, host_flags
 from ariane.store.batches import MAX_PROPERTIES, Batch
+from ariane.store.counters import StoreCounters
 from ariane.store.dispatch import Dispatcher
 from ariane.store.health import Health
 from ariane.store.log.log import Log
@@ -13,7 +14,6 @@ from ariane.store.options import StoreOptions
 from ariane.store.queue.consumequeue import ConsumeQueue
 from ariane.store.queue.table import QueueTable
 from ariane.store.results import PutResult, PutStatus
-from ariane.store.stats import StoreStats
 from ariane.store.units.marks import Marks
 from ariane.store.units.reading import Dispatched, is_in_queue
 from ariane.store.units.writing import fixed_size, write_unit
@@ -33,7 +33,7 @@ class Appender:
         dispatcher: Dispatcher,
         clock: Clock,
         health: Health,
-        stats: StoreStats,
+        stats: StoreCounters,
         options: StoreOptions,
     ) -> None:
         self.last_time = 0

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
 from ariane.errors import StoreError
 
@@ -20,6 +20,12 @@ class PutStatus(Enum):
     PROPERTIES_TOO_LONG = "PROPERTIES_SIZE_EXCEEDED"
     OS_PAGE_CACHE_BUSY = "OS_PAGECACHE_BUSY"
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
+
+
+STORED: Final = frozenset(
+    {PutStatus.OK, PutStatus.FLUSH_DISK_TIMEOUT, PutStatus.FLUSH_SLAVE_TIMEOUT, PutStatus.SLAVE_NOT_AVAILABLE}
+)
+"""The statuses of messages that are in the log, though perhaps not everywhere they were promised to be."""
 
 
 class PutResult:

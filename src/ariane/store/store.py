@@ -11,6 +11,7 @@ from ariane.message import HALF_OP_TOPIC, SCHEDULE_TOPIC
 from ariane.protocol.units import Unit, body_crc
 from ariane.store.appender import Appender
 from ariane.store.checkpoint import DurableEnd
+from ariane.store.counters import StoreCounters
 from ariane.store.dispatch import Dispatcher, DispatchListener, Filler, default_delay_ms
 from ariane.store.health import Health
 from ariane.store.index.index import Index
@@ -36,7 +37,6 @@ from ariane.store.results import (
     StoreLocked,
 )
 from ariane.store.retention import MANUAL_PASSES, Retention
-from ariane.store.stats import StoreStats
 from ariane.store.units.marks import Marks
 from ariane.store.units.reading import NOTHING
 from ariane.store.worker import Worker
@@ -106,7 +106,7 @@ class MessageStore(StoreReader):
         self.index = self._open_index(report) if o.index_enabled else None
         self.filler = Filler(self.table, self.index, o.delay_ms or default_delay_ms)
         self.dispatcher = Dispatcher(self.log, self.table, self.filler)
-        self.stats = StoreStats()
+        self.stats = StoreCounters()
         self._appender = Appender(self.log, self.table, self.dispatcher, clock, self.health, self.stats, o)
         self.puller = Puller(self.log, o)
         self._durable_end = DurableEnd(files, self.layout.durable_end)

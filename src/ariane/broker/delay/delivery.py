@@ -18,7 +18,7 @@ from ariane.message import DELAY, HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, SCHEDUL
 from ariane.protocol.bodies.groups import DelayOffsetTable
 from ariane.protocol.properties import find_property
 from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_NOT, TRANSACTION_ROLLBACK, Unit
-from ariane.store.results import PutResult, PutStatus
+from ariane.store import STORED, PutResult, PutStatus
 
 log = logging.getLogger("ariane.broker.delay")
 
@@ -26,9 +26,6 @@ BATCH = 64  # messages of one level before others get their turn
 SHORTEST = 0.01  # seconds: messages due that near to each other are delivered together
 RETRY = 0.1  # seconds until a delivery that the store refused is tried again
 IDLE = 1.0  # longest nap: messages that came by replication announce themselves to nobody
-STORED = frozenset(
-    {PutStatus.OK, PutStatus.FLUSH_DISK_TIMEOUT, PutStatus.FLUSH_SLAVE_TIMEOUT, PutStatus.SLAVE_NOT_AVAILABLE}
-)
 _DELAY = DELAY.encode()
 _TRANSACTION = TRANSACTION_ROLLBACK  # the mask of both transaction bits
 

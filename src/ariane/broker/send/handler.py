@@ -85,7 +85,7 @@ class SendHandler:
             queue = target.queue(queue_id)
             result = self._put(connection, request.body, sending, target, queue)
             if result.status is _OK:
-                queue.count_put(1, result.size)
+                queue.puts.add(1, result.size)
         if result.status is not _OK:
             raise failure(self._broker, result.status)
         if began and not self._promises:
@@ -166,7 +166,7 @@ class SendHandler:
             raise ResponseError(ResponseCode.MESSAGE_ILLEGAL, f"the batch is illegal: {error}") from None
         if result.status is not _OK:
             raise failure(self._broker, result.status)
-        target.queue(queue_id).count_put(result.count, result.size)
+        target.queue(queue_id).puts.add(result.count, result.size)
         return self._answer(connection, request, result, queue_id, sending, began, target)
 
     def _answer(

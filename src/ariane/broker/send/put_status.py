@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ariane.errors import ResponseError
 from ariane.protocol.codes import ResponseCode
-from ariane.store import PutStatus
+from ariane.store import STORED, PutStatus
 
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
@@ -27,7 +27,7 @@ _FAILED: Final = {
 
 def is_kept(status: PutStatus) -> bool:
     """Whether the message is in the log, though perhaps not everywhere it was promised to be."""
-    return status in _KEPT
+    return status in STORED
 
 
 def response_code(status: PutStatus) -> int:

@@ -60,7 +60,7 @@ class SendTarget:
         if queue is None or queue.dropped:
             queue = self._broker.store.table.find(self.name, queue_id)
             assert queue is not None  # its name was checked
-            self._broker.stats.take_count(self.config.topic_name, queue_id, queue)
+            self._broker.stats.take_count(self.config.topic_name, queue_id, queue.puts)
             self._queues = (*self._queues[:queue_id], queue, *self._queues[queue_id + 1 :])
         return queue
 

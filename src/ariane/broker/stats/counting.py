@@ -9,7 +9,7 @@ from typing import Final
 from ariane.broker.stats.counter import DAY, HOUR, MINUTE, Counter, Samples
 from ariane.broker.stats.names import GROUP_PART, SCHEDULE_GROUP, TOPIC_PART, StatsName, has_part
 from ariane.protocol.bodies.stats import BrokerStatsData
-from ariane.store.queue.consumequeue import PutCount
+from ariane.store import PutCount
 
 DETAILED: Final = frozenset(
     {StatsName.QUEUE_PUT_NUMS, StatsName.QUEUE_PUT_SIZE, StatsName.QUEUE_GET_NUMS, StatsName.QUEUE_GET_SIZE}
@@ -74,7 +74,7 @@ class BrokerStats:
         counted = self._puts.get((topic, queue_id))
         if counted is None:
             counted = self._puts[topic, queue_id] = PutCount()
-        counted.count_put(count, size)
+        counted.add(count, size)
 
     def take_count(self, topic: str, queue_id: int, counted: PutCount) -> None:
         """Count from now on what somebody else counts of a queue, until the topic is deleted."""

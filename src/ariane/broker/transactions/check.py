@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ariane.broker.delay.delivery import STORED
 from ariane.broker.transactions.half_messages import CHECK_GROUP, HALF_QUEUE, RECENT, HalfLog, HalfQueue, identity
 from ariane.broker.unit_copy import copy_of, packed, properties_of
 from ariane.env import Clock
@@ -29,7 +28,7 @@ from ariane.protocol.command import Command
 from ariane.protocol.headers import CheckTransactionStateRequest
 from ariane.protocol.ids import offset_id
 from ariane.protocol.units import Unit, encode_unit
-from ariane.store.results import PutResult
+from ariane.store import STORED, PutResult
 
 log = logging.getLogger("ariane.broker.transactions")
 

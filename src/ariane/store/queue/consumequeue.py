@@ -13,6 +13,7 @@ from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
 from ariane.message import SCHEDULE_TOPIC
 from ariane.protocol.native import i32, i64
+from ariane.store.counters import PutCount
 from ariane.store.layout import file_name
 from ariane.store.queue.entries import BLANK_ENTRY, BLANK_SIZE, ENTRY, ENTRY_SIZE, PLAIN
 from ariane.store.queue.open_files import OpenFiles
@@ -25,28 +26,8 @@ KEEP: Final = 1024  # written entries kept in memory, so that a consumer near th
 AHEAD: Final = 1024  # entries that are read at once for who reads on
 
 
-class PutCount:
-    """What was stored since somebody last looked, by how many requests."""
-
-    __slots__ = ("count", "size", "times")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.times = 0
-        self.size = 0
-
-    def count_put(self, count: int, size: int) -> None:
-        """Messages were stored by one request."""
-        self.count += count
-        self.times += 1
-        self.size += size
-
-
-class ConsumeQueue(PutCount):
-    """Entries `min_offset` to `max_offset`; those before `written` are in files, those from `tail_first` in memory.
-
-    It counts for itself what is sent to it: with ten thousand topics each object less that a send touches shows.
-    """
+class ConsumeQueue:
+    """Entries `min_offset` to `max_offset`; those before `written` are in files, those from `tail_first` in memory."""
 
     __slots__ = (
         "_ahead",
@@ -68,6 +49,7 @@ class ConsumeQueue(PutCount):
         "max_physical",
         "min_offset",
         "next_offset",
+        "puts",
         "queue_id",
         "read_base",
         "read_path",
@@ -80,8 +62,8 @@ class ConsumeQueue(PutCount):
 
     def __init__(self, topic: str, queue_id: int, folder: Path, file_entries: int, reader: OpenFiles) -> None:
         # What every message touches comes first, so that it lies together in memory.
-        super().__init__()
         bytes_topic = topic.encode()
+        self.puts = PutCount()
         self.topic_field = bytes((len(bytes_topic),)) + bytes_topic  # as in a unit
         self.queue_id = queue_id
         self.next_offset = 0  # what the next append gets; ahead of max_offset by what is not dispatched yet
