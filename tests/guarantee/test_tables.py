@@ -114,7 +114,7 @@ QUERIES: list[tuple[Select[Any], dict[str, Any], str]] = [
     (DUE, {"now": OPEN * 1000, "most": 100}, "ix_message_stub_due"),
     (TO_NOTIFY, {"now": 5}, "ix_message_stub_notify"),
     (OLD_STUBS, {"status": 1, "before": 1000, "most": 500}, "ix_message_stub_age"),
-    (OLD_LOGS, {"before": 100, "most": 500}, "ix_message_log_received"),
+    (OLD_LOGS, {"before": 100, "last": 20, "last_id": "000000020", "most": 50}, "ix_message_log_received"),
 ]
 WHOLE = ["Seq Scan", "SCAN message", '"access_type": "ALL"', "Sort", "TEMP B-TREE", "filesort"]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Integer, and_, bindparam, delete, select
+from sqlalchemy import Connection, Integer, bindparam, delete, or_, select
 
 from ariane.env import Clock
 from ariane.guarantee.database import Database
@@ -19,15 +19,15 @@ OLD_STUBS = (
     .order_by(_s.created)
     .limit(bindparam("most", type_=Integer))
 )
-# Left by crashes: a log is deleted with the confirmation, but a later duplicate may have written it again.
+# Walks the index once: rows of stubs that are still open stay, and must not be read again for every batch.
 OLD_LOGS = (
     select(_l.message_id, _l.consumer_group, _l.received)
-    .outerjoin(message_stub, and_(_s.message_id == _l.message_id, _s.consumer_group == _l.consumer_group))
     .where(
         _l.received < bindparam("before"),
-        (_s.status.is_(None)) | (_s.status != StubStatus.UNCONFIRMED),
+        _l.received >= bindparam("last"),
+        or_(_l.received > bindparam("last"), _l.message_id > bindparam("last_id")),
     )
-    .order_by(_l.received)
+    .order_by(_l.received, _l.message_id)
     .limit(bindparam("most", type_=Integer))
 )
 _DELETE_STUB = delete(message_stub).where(
@@ -58,11 +58,11 @@ async def sweep(database: Database, options: GuaranteeOptions, clock: Clock) -> 
             await clock.sleep(PAUSE)
             if count < most:
                 break
-    while count := await database.run(lambda c: _delete_logs(c, before, most)):
+    place: tuple[int, str] | None = (0, "")
+    while place is not None:
+        count, place = await database.run(lambda c, place=place: _delete_logs(c, before, place, most))  # type: ignore[misc]
         logs += count
         await clock.sleep(PAUSE)
-        if count < most:
-            break
     return Swept(stubs, logs)
 
 
@@ -75,9 +75,25 @@ def _delete_stubs(connection: Connection, status: StubStatus, before: int, most:
     return len(keys)
 
 
-def _delete_logs(connection: Connection, before: int, most: int) -> int:
-    rows = connection.execute(OLD_LOGS, {"before": before, "most": most}).all()
-    keys = [{"of_id": row.message_id, "of_group": row.consumer_group} for row in sorted(rows)]
+def _delete_logs(
+    connection: Connection, before: int, place: tuple[int, str], most: int
+) -> tuple[int, tuple[int, str] | None]:
+    """Delete logs of settled or unknown stubs, after a place; gives their number, and the place to go on from.
+
+    A log is deleted with the confirmation; but a duplicate may have written it again, and crashed.
+    """
+    last, last_id = place
+    rows = connection.execute(OLD_LOGS, {"before": before, "last": last, "last_id": last_id, "most": most}).all()
+    ids = [row.message_id for row in rows]
+    open_stubs = connection.execute(
+        select(_s.message_id, _s.consumer_group).where(_s.message_id.in_(ids), _s.status == StubStatus.UNCONFIRMED)
+    )
+    keep = {(row.message_id, row.consumer_group) for row in open_stubs}
+    keys = [
+        {"of_id": row.message_id, "of_group": row.consumer_group}
+        for row in sorted(rows)
+        if (row.message_id, row.consumer_group) not in keep
+    ]
     if keys:
         connection.execute(_DELETE_LOG, keys)
-    return len(keys)
+    return len(keys), None if len(rows) < most else (rows[-1].received, rows[-1].message_id)

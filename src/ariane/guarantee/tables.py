@@ -78,7 +78,7 @@ message_log = Table(
     Column("queue_id", Integer, nullable=False),
     Column("queue_offset", BigInteger, nullable=False),
     Column("received", BigInteger, nullable=False),
-    Index("ix_message_log_received", "received"),
+    Index("ix_message_log_received", "received", "message_id"),
     mysql_charset="utf8mb4",
     mysql_engine="InnoDB",
 )

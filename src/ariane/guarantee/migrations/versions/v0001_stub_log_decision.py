@@ -57,7 +57,7 @@ def upgrade() -> None:
         sa.Column("received", sa.BigInteger, nullable=False),
         **TABLE,
     )
-    op.create_index("ix_message_log_received", "message_log", ["received"])
+    op.create_index("ix_message_log_received", "message_log", ["received", "message_id"])
     op.create_table(
         "message_decision",
         sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), sa.Identity(), primary_key=True),
