@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
-from ariane.spark.blocking import BlockingConnection
+from ariane.spark.broker_connection import BrokerConnection
 from ariane.spark.cluster import Cluster
 from ariane.spark.sink.committing import Committer
 from ariane.spark.sink.decisions import Decision, Decisions
@@ -47,7 +47,7 @@ class DyingSettlement(Settlement):
         self._name = decision.name
         return super().commit(decision)
 
-    def _hear(self, connection: BlockingConnection, heard: set[str]) -> bool:
+    def _hear(self, connection: BrokerConnection, heard: set[str]) -> bool:
         if self._name:
             self._reached(self._name, WHILE_TELLING)
         return super()._hear(connection, heard)

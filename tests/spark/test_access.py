@@ -17,7 +17,7 @@ from ariane.protocol.codes import RequestCode
 from ariane.protocol.frame import FrameDecoder
 from ariane.remoting.certificates import make_self_signed
 from ariane.spark.arrow.schema import default_schema
-from ariane.spark.blocking import BlockingConnection
+from ariane.spark.broker_connection import BrokerConnection
 from ariane.spark.topic.batch import TopicReader
 from ariane.spark.topic.options import TopicOptions
 from ariane.spark.topic.pull_range import QueueSlice
@@ -125,12 +125,12 @@ def test_a_security_token_goes_with_a_request_and_is_signed() -> None:
     other = replace(access, security_token=None)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        said = [_said(server, BlockingConnection(address, keys, 5)) for keys in (access, other)]
+        said = [_said(server, BrokerConnection(address, keys, 5)) for keys in (access, other)]
     assert [fields.get("SecurityToken") for fields in said] == ["a-token", None]
     assert said[0]["Signature"] != said[1]["Signature"]
 
 
-def _said(server: socket.socket, connection: BlockingConnection) -> dict[str, str]:
+def _said(server: socket.socket, connection: BrokerConnection) -> dict[str, str]:
     """The fields of a request that a client sends."""
     connection.send(RequestCode.GET_MAX_OFFSET, {"topic": "orders", "queueId": "0"})
     connection.close()

@@ -22,7 +22,7 @@ from ariane.message import Message, MessageQueue, dead_letter_topic
 from ariane.protocol.codes import RequestCode
 from ariane.spark import cluster as spark_cluster
 from ariane.spark.access import Access
-from ariane.spark.blocking import BlockingConnection
+from ariane.spark.broker_connection import BrokerConnection
 from ariane.spark.pipelines.analyse import Answers, Questions, analyse
 from ariane.spark.pipelines.archive import Archive, archived_offsets, read_archive, start_archive
 from ariane.spark.pipelines.compaction import PLAN, compact
@@ -91,7 +91,7 @@ def test_topics_by_a_pattern_are_archived_and_watched(spark: Any, ours: Target, 
     assert "5 messages not archived, 72.0 h left" in late
     with Admin(name_servers=ours.namesrv) as admin:
         (address,) = admin.masters()
-    connection = BlockingConnection(address, Access((ours.namesrv,)), 5)
+    connection = BrokerConnection(address, Access((ours.namesrv,)), 5)
     try:
         connection.ask(RequestCode.UPDATE_BROKER_CONFIG, {}, b"fileReservedTime=200\n")
         assert "200.0 h left" in run(*arguments, "--before-expiry", 100).output

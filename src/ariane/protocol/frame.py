@@ -14,7 +14,9 @@ from ariane.protocol.fast.decoder import HeaderDecoder
 from ariane.protocol.native import i64, read_i32_be
 
 MAX_FRAME: Final = 16 * 1024 * 1024
+_ANY_SIZE: Final = (1 << 31) - 1
 _HEAD: Final = Struct(">iI")  # length, serialisation << 24 | header length
+HEAD_SIZE: Final = 8
 
 
 class FrameDecoder:
@@ -91,7 +93,7 @@ class FrameDecoder:
             length, mark = _head_at(buffer, at)
             header_length = mark & 0xFFFFFF
             if length < 4 or length > self._max_frame or header_length > length - 4:
-                raise ProtocolError(f"bad frame: length {length}, header {header_length}, limit {self._max_frame}")
+                raise _bad_frame(length, header_length, self._max_frame)
             end = at + 4 + length
             if end > size:
                 need = 4 + length
@@ -130,16 +132,23 @@ def encode_head(command: Command, body_length: int) -> bytes:
     return framed(encode_header(command), command.serialization, body_length)
 
 
-def decode_head(frame: bytes) -> Command:
-    """The command at the beginning of a frame that we encoded, without its body."""
-    _, mark = _HEAD.unpack_from(frame)
-    return decode_header(mark >> 24, frame[8 : 8 + (mark & 0xFFFFFF)])
-
-
-def body_length(frame: bytes) -> int:
-    """How many bytes of body a frame says it has."""
+def read_head(frame: bytes | bytearray, max_frame: int = MAX_FRAME) -> tuple[int, int, int]:
+    """Serialisation, bytes of header and bytes of body of a frame; ProtocolError when they do not fit each other."""
     head: tuple[int, int] = _HEAD.unpack_from(frame)
-    return head[0] - 4 - (head[1] & 0xFFFFFF)
+    length, header_length = head[0], head[1] & 0xFFFFFF
+    if length < 4 or length > max_frame or header_length > length - 4:
+        raise _bad_frame(length, header_length, max_frame)
+    return head[1] >> 24, header_length, length - 4 - header_length
+
+
+def _bad_frame(length: int, header_length: int, max_frame: int) -> ProtocolError:
+    return ProtocolError(f"bad frame: length {length}, header {header_length}, limit {max_frame}")
+
+
+def decode_head(frame: bytes) -> Command:
+    """The command at the beginning of a frame, without its body."""
+    serialization, header_length, _ = read_head(frame, _ANY_SIZE)
+    return decode_header(serialization, frame[HEAD_SIZE : HEAD_SIZE + header_length])
 
 
 def framed(header: bytes, serialization: int, body_length: int = 0) -> bytes:

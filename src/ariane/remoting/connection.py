@@ -10,7 +10,7 @@ from typing import Any, Final
 from ariane.errors import ArianeError, ProtocolError, RequestTimeout, ResponseError, SendFailed
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import ONEWAY, RESPONSE, Command
-from ariane.protocol.frame import FrameDecoder, body_length, decode_head, encode, encode_head
+from ariane.protocol.frame import FrameDecoder, decode_head, encode, encode_head, read_head
 from ariane.protocol.ids import pack_host
 from ariane.remoting.address import format_address, socket_address
 from ariane.remoting.endpoint import Endpoint, log
@@ -167,7 +167,7 @@ class Connection:
         if request.flag & ONEWAY:
             return
         if self._is_observed:
-            self._observe_response(request, decode_head(frame), body_length(frame))
+            self._observe_response(request, decode_head(frame), read_head(frame, len(frame))[2])
         self._put(frame)
 
     def answer_parts(self, request: Command, response: Command, parts: list[memoryview], length: int) -> None:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from ariane.errors import RequestTimeout
 from ariane.protocol.command import Command
 from ariane.remoting import Connection
-from ariane.remoting.line import Line
+from ariane.remoting.blocking import ExclusiveConnection
 
 F = TypeVar("F")
 
@@ -46,7 +46,7 @@ class PendingRequest:
     def __init__(
         self,
         connection: Connection,
-        blocking: Line | None,
+        blocking: ExclusiveConnection | None,
         loop_thread: LoopThread,
         data: bytes,
         opaque: int,

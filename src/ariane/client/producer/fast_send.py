@@ -3,7 +3,6 @@
 The header is a text in which only time, flags, properties and opaque change from message to message.
 """
 
-from struct import Struct
 from typing import Final
 
 import msgspec
@@ -15,9 +14,10 @@ from ariane.client.producer.outgoing import Outgoing, checked_properties, fixed_
 from ariane.client.producer.queue_choice import QueueChooser
 from ariane.message import UNIQUE_KEY, MessageQueue
 from ariane.protocol.codes import VERSION_4_9_7, RequestCode
-from ariane.remoting.line import Line
+from ariane.protocol.command import JSON
+from ariane.protocol.frame import framed
+from ariane.remoting.blocking import ExclusiveConnection
 
-_HEAD: Final = Struct(">iI")  # length of the rest of the frame, length of the header
 _MAX_HEADS: Final = 10_000
 _MAX_BODY: Final = 1 << 16  # beyond that, joining header and body would copy too much
 _json: Final = msgspec.json.Encoder().encode
@@ -43,7 +43,7 @@ class FastSend:
         self._chooser = chooser
         self._fixed = fixed_fields(group, options)
         self._heads: dict[tuple[str, str, int], str] = {}
-        self._blocking: dict[str, Line] = {}
+        self._blocking: dict[str, ExclusiveConnection] = {}
         self._may_block = options.tls is None
         self._connect_timeout = options.connect_timeout
         self.loop_thread = LoopThread()
@@ -70,12 +70,12 @@ class FastSend:
             queue, PendingRequest(connection, blocking, self.loop_thread, data, opaque, started, timeout)
         )
 
-    def _blocking_connection(self, address: str) -> Line | None:
+    def _blocking_connection(self, address: str) -> ExclusiveConnection | None:
         if not self._may_block:
             return None
         found = self._blocking.get(address)
         if found is None:
-            found = self._blocking.setdefault(address, Line(address, self._clock, self._connect_timeout))
+            found = self._blocking.setdefault(address, ExclusiveConnection(address, self._clock, self._connect_timeout))
         return found
 
     def close(self) -> None:
@@ -90,7 +90,7 @@ class FastSend:
         now, message = self._clock.now_ms(), out.message
         text = f'{head}{out.sys_flag}","g":"{now}","h":"{message.flag}","i":{_properties(out)}}},"opaque":{opaque}}}'
         header = text.encode()
-        return _HEAD.pack(4 + len(header) + len(out.body), len(header)) + header + out.body
+        return framed(header, JSON, len(out.body)) + out.body
 
     def _head(self, key: tuple[str, str, int]) -> str:
         topic, broker_name, queue_id = key

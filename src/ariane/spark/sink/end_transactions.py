@@ -17,7 +17,7 @@ from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from ariane.spark.arrow.property_columns import PropertyTable
 from ariane.spark.arrow.unit_table import UnitTable
 from ariane.spark.backlog import await_done
-from ariane.spark.blocking import BlockingConnection
+from ariane.spark.broker_connection import BrokerConnection
 from ariane.spark.cluster import Cluster
 from ariane.spark.commitlog.scan import hop
 from ariane.spark.offsets import Offsets, from_json
@@ -118,16 +118,16 @@ class Settlement:
         return heard
 
     @contextmanager
-    def _connection(self, broker_name: str) -> Iterator[BlockingConnection]:
+    def _connection(self, broker_name: str) -> Iterator[BrokerConnection]:
         address = self._cluster.master(broker_name)
-        connection = BlockingConnection(address, self._options.access, self._options.timeout)
+        connection = BrokerConnection(address, self._options.access, self._options.timeout)
         try:
             yield connection
         finally:
             connection.close()
 
     def _pipeline(
-        self, connection: BlockingConnection, halves: list[Half], verdict: int, decision: Decision, heard: set[str]
+        self, connection: BrokerConnection, halves: list[Half], verdict: int, decision: Decision, heard: set[str]
     ) -> None:
         window = 1 if decision.ordered else WINDOW
         waiting = 0
@@ -149,7 +149,7 @@ class Settlement:
         for _ in range(waiting):
             self._hear(connection, heard)
 
-    def _hear(self, connection: BlockingConnection, heard: set[str]) -> bool:
+    def _hear(self, connection: BrokerConnection, heard: set[str]) -> bool:
         response = connection.receive(self._options.timeout)
         is_done = response.command.code == ResponseCode.SUCCESS
         if is_done:

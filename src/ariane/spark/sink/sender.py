@@ -20,7 +20,7 @@ from ariane.protocol.batch import BatchItem, encode_batch
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.headers import SendMessageRequestV2, SendMessageResponse
 from ariane.protocol.units import TRANSACTION_PREPARED
-from ariane.spark.blocking import CONNECTIONS, BlockingConnection, Connections
+from ariane.spark.broker_connection import CONNECTIONS, BrokerConnection, Connections
 from ariane.spark.cluster import Cluster
 from ariane.spark.sink.options import SinkOptions
 from ariane.spark.sink.rows import Row
@@ -188,7 +188,7 @@ class _Line:
     def __init__(self, options: SinkOptions, address: str, connections: Connections) -> None:
         self._options = options
         self._connections = connections
-        self._connection: BlockingConnection = connections.take(address, options.access, options.timeout)
+        self._connection: BrokerConnection = connections.take(address, options.access, options.timeout)
         self.waiting: deque[tuple[int, Request]] = deque()
         self.broken = False
         self._refused: Request | None = None

@@ -19,7 +19,7 @@ from ariane.message import MessageQueue
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import PullMessageRequest, PullMessageResponse
-from ariane.spark.blocking import CONNECTIONS, BlockingConnection, Connections, Response
+from ariane.spark.broker_connection import CONNECTIONS, BrokerConnection, Connections, Response
 from ariane.spark.topic.options import TopicOptions
 
 SUBSCRIPTION: Final = 0x4  # a bit of a pull's sys flag: the request itself says what to filter by
@@ -103,7 +103,7 @@ class SlicePuller:
         if not self._addresses:
             threading.Event().wait(_PAUSE)
 
-    def _through(self, connection: BlockingConnection) -> Iterator[memoryview]:
+    def _through(self, connection: BrokerConnection) -> Iterator[memoryview]:
         while self._at < self.part.stop:
             self._ask_ahead(connection)
             head = self._spans[0]
@@ -117,7 +117,7 @@ class SlicePuller:
                 yield answer.body
                 self._progress = self.clock.monotonic()  # the reader's own time does not count
 
-    def _ask_ahead(self, connection: BlockingConnection) -> None:
+    def _ask_ahead(self, connection: BrokerConnection) -> None:
         """Keep as many spans on their way as makes sense; the first alone, to see what the broker gives."""
         window = WINDOW if self._sizes_known and not self.options.filters else 1
         while len(self._spans) < window and self._ahead < self.part.stop:
@@ -127,7 +127,7 @@ class SlicePuller:
             self._ask(connection, span)
             self._ahead = stop
 
-    def _ask(self, connection: BlockingConnection, span: _Span) -> None:
+    def _ask(self, connection: BrokerConnection, span: _Span) -> None:
         expression, kind = self.options.expression, "TAG"
         if isinstance(expression, Sql):
             expression, kind = expression.expression, "SQL92"
@@ -138,7 +138,7 @@ class SlicePuller:
         )  # fmt: skip
         span.number = connection.send(RequestCode.PULL_MESSAGE, header, timeout=self.options.pull_timeout)
 
-    def _receive(self, connection: BlockingConnection) -> None:
+    def _receive(self, connection: BrokerConnection) -> None:
         response = connection.receive(self.options.pull_timeout)
         if response.command.code not in _ANSWERS:
             refused = refusal(connection.address, response.request.code, response.command)
@@ -147,7 +147,7 @@ class SlicePuller:
             if span.number == response.command.opaque:
                 span.answer = response
 
-    def _continue(self, connection: BlockingConnection, head: _Span, reached: int) -> None:
+    def _continue(self, connection: BrokerConnection, head: _Span, reached: int) -> None:
         """Ask for the rest of the first span if it came short, before what came is looked at."""
         self._learn(head, reached)
         if reached > head.at:

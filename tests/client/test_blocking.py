@@ -1,4 +1,4 @@
-"""The line that a lone thread asks on, in good and bad weather."""
+"""The blocking connection of a lone thread, in good and bad weather."""
 
 import threading
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 from ariane import Message, Producer, SendStatus
 from ariane.env import SystemClock
 from ariane.errors import ArianeError, SendError
-from ariane.remoting.line import Line
+from ariane.remoting.blocking import ExclusiveConnection
 from ariane.testing.cluster import Cluster
 
 
@@ -27,22 +27,22 @@ def producer(cluster: Cluster) -> Iterator[Producer]:
         yield producer
 
 
-def lines(producer: Producer) -> list[Line]:
+def connections(producer: Producer) -> list[ExclusiveConnection]:
     return list(producer._client._sender._fast._blocking.values())
 
 
-def test_a_lone_thread_has_a_line_to_the_broker_and_others_go_through_the_loop(producer: Producer) -> None:
-    [line] = lines(producer)
-    assert line.take()  # somebody is on it
+def test_a_lone_thread_has_a_connection_of_its_own_and_others_go_through_the_loop(producer: Producer) -> None:
+    [connection] = connections(producer)
+    assert connection.take()  # somebody is on it
     try:
         assert producer.send(Message("orders", b"x")).status is SendStatus.SEND_OK
     finally:
-        line._taken.release()
-    assert line.take()
-    line._taken.release()
+        connection.give_back()
+    assert connection.take()
+    connection.give_back()
 
 
-def test_a_line_that_was_cut_is_noticed_and_nothing_is_lost(cluster: Cluster, producer: Producer) -> None:
+def test_a_connection_that_was_cut_is_noticed_and_nothing_is_lost(cluster: Cluster, producer: Producer) -> None:
     for _ in range(3):
         cluster.network.cut()
         assert producer.send(Message("orders", b"x")).status is SendStatus.SEND_OK
@@ -56,7 +56,7 @@ def test_a_silent_broker_is_given_up_in_time_and_found_again(cluster: Cluster, p
     assert producer.send(Message("orders", b"x"), timeout=30).status is SendStatus.SEND_OK
 
 
-def test_a_broker_that_restarts_gets_a_new_line(cluster: Cluster, producer: Producer) -> None:
+def test_a_broker_that_restarts_gets_a_new_connection(cluster: Cluster, producer: Producer) -> None:
     cluster.stop_broker("broker-a")
     with pytest.raises(ArianeError, match=r"is the broker up|is not known"):
         producer.send(Message("orders", b"x"))
@@ -64,11 +64,11 @@ def test_a_broker_that_restarts_gets_a_new_line(cluster: Cluster, producer: Prod
     assert producer.send(Message("orders", b"x"), timeout=30).status is SendStatus.SEND_OK
 
 
-def test_a_closed_line_cannot_be_taken() -> None:
-    line = Line("127.0.0.1:1", SystemClock(), 1.0)
-    assert not line.take()  # nobody listens there
-    line.close()
-    assert not line.take()
+def test_a_closed_connection_cannot_be_taken() -> None:
+    connection = ExclusiveConnection("127.0.0.1:1", SystemClock(), 1.0)
+    assert not connection.take()  # nobody listens there
+    connection.close()
+    assert not connection.take()
 
 
 def test_closing_a_producer_ends_the_send_of_another_thread(cluster: Cluster, producer: Producer) -> None:
