@@ -23,10 +23,6 @@ class Database(Protocol):
         """Begin, work, commit. Work that the database broke off because of a deadlock runs again."""
         ...
 
-    async def close(self) -> None:
-        """Close what was opened here."""
-        ...
-
 
 class ThreadDatabase:
     """A database with a driver for threads."""
@@ -54,10 +50,10 @@ class ThreadDatabase:
         """Work in a thread."""
         return await asyncio.to_thread(self.transact, work)
 
-    async def close(self) -> None:
+    def dispose(self) -> None:
         """Close the engine, if it was made here."""
         if self._own:
-            await asyncio.to_thread(self.engine.dispose)
+            self.engine.dispose()
 
 
 def in_transaction(connection: Connection, work: Callable[[Connection], T]) -> T:

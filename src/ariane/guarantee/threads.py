@@ -253,7 +253,11 @@ class Guarantee:
 
     def sweep(self) -> Swept:
         """Delete what is older than `retain` now."""
-        return asyncio.run(sweep(self._database, self.options, self._clock))
+        thread = _LoopThread()  # the caller's thread may have a loop that runs
+        try:
+            return thread.run(sweep(self._database, self.options, self._clock))
+        finally:
+            thread.close()
 
     # Life
 
@@ -288,7 +292,7 @@ class Guarantee:
             self._pool.shutdown()
         if self._tokens is not None:
             self._tokens.close()
-        asyncio.run(self._database.close())
+        self._database.dispose()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -401,7 +405,7 @@ class _LoopThread:
         self._loop.call_soon_threadsafe(function, *arguments)
 
     def close(self) -> None:
+        self.run(self._loop.shutdown_default_executor())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
