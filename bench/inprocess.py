@@ -63,10 +63,8 @@ class HotPath:
         self.broker = Broker(options)
         self.broker.store.open()
         self.broker.store.add_dispatch_listener(self.broker.longpoll.arrived)
-        self.broker.store_host = bytes((127, 0, 0, 1, 0, 0, 42, 159))
-        endpoint = Endpoint(
-            self.broker.handlers, self.broker.env.clock, after_read=self.broker.flow.read_done, throttle=True
-        )
+        self.broker.writer.host = bytes((127, 0, 0, 1, 0, 0, 42, 159))
+        endpoint = Endpoint(self.broker.handlers, self.broker.env.clock, cycle=self.broker.cycle, throttle=True)
         self.transport = NullTransport()
         self._connection = Connection(endpoint)
         self._connection.connection_made(cast(asyncio.Transport, self.transport))

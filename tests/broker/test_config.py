@@ -169,7 +169,7 @@ def is_options(base: ast.expr) -> bool:
     if isinstance(base, ast.Call):
         base = base.func
     name = base.id if isinstance(base, ast.Name) else base.attr if isinstance(base, ast.Attribute) else ""
-    return name in {"options", "_options", "o", "_rules", "rules", "self"}
+    return name in {"options", "_options", "current", "o", "_rules", "rules", "self"}
 
 
 def test_unknown_key_names_file_line_and_nearest_name() -> None:

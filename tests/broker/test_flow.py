@@ -4,6 +4,7 @@ from datetime import datetime
 
 import pytest
 
+from ariane.broker.read_cycle import ReadCycle
 from ariane.broker.send.flow import FlowControl
 from ariane.broker.server import Broker
 from ariane.env import Env, ManualClock
@@ -13,12 +14,14 @@ from ariane.protocol.codes import RequestCode, ResponseCode
 from tests.broker.conftest import Starter
 from tests.broker.talk import Talk
 
+Flow = tuple[FlowControl, ReadCycle, ManualClock]
+
 
 @pytest.fixture
-async def flow(talk_to: Starter) -> tuple[FlowControl, ManualClock]:
+async def flow(talk_to: Starter) -> Flow:
     clock = ManualClock()
     broker: Broker = (await talk_to(env=Env(clock=clock))).broker
-    return broker.flow, clock
+    return broker.flow, broker.cycle, clock
 
 
 def busy(flow: FlowControl, last_read: float) -> str:
@@ -28,30 +31,37 @@ def busy(flow: FlowControl, last_read: float) -> str:
     return refused.value.remark
 
 
-async def test_a_request_that_waited_too_long_is_not_served(flow: tuple[FlowControl, ManualClock]) -> None:
-    control, clock = flow
+async def test_a_request_that_waited_too_long_is_not_served(flow: Flow) -> None:
+    control, cycle, clock = flow
+    began = clock.monotonic()
     clock.advance(0.15)
-    control.check(0.0)
-    control.read_done()
+    cycle.begin(clock.monotonic())
+    control.check(began)
+    cycle.end()
     clock.advance(0.1)
-    assert busy(control, 0.0) == (
+    cycle.begin(clock.monotonic())
+    assert busy(control, began) == (
         "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in queue: 250ms, size of queue: 0"
     )
     control.check(clock.monotonic())
 
 
-async def test_a_put_of_more_than_a_second_gives_the_page_cache_time(flow: tuple[FlowControl, ManualClock]) -> None:
-    control, clock = flow
+async def test_a_put_of_more_than_a_second_gives_the_page_cache_time(
+    flow: Flow,
+) -> None:
+    control, cycle, clock = flow
+    cycle.begin(clock.monotonic())
     control.check(clock.monotonic())
-    control.put()
-    control.store_all = lambda: clock.advance(1.5)
-    control.read_done()
+    cycle.puts += 1
+    clock.advance(1.5)
+    cycle.end()
+    cycle.begin(clock.monotonic())
     assert busy(control, clock.monotonic()).startswith(
         "[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while"
     )
-    control.store_all = lambda: None
-    control.read_done()
+    cycle.end()
     clock.advance(1.6)
+    cycle.begin(clock.monotonic())
     control.check(clock.monotonic())
     assert control.refused == 1
 
@@ -62,7 +72,7 @@ async def test_how_long_messages_took_is_shown(talk_to: Starter) -> None:
     clock.advance(1)
     for _ in range(5):
         await talk.send_ok("orders")
-    talk.broker.flow.kept(0.3)
+    talk.broker.cycle.record(0.3)
     talk.broker.sample_stats()
     clock.advance(70)
     talk.broker.sample_stats()

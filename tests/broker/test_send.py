@@ -261,7 +261,7 @@ async def test_sync_flush_answers_after_the_flush(talk_to: Starter) -> None:
     answers = await asyncio.gather(*(talk.send_ok("orders", b"%d" % i) for i in range(50)))
     ends = [parse_offset_id(a.fields["msgId"])[1] for a in answers]
     assert talk.broker.store.flushed_offset > max(ends)
-    assert talk.broker.flow.waiting == 0
+    assert talk.broker.acknowledge.waiting == 0
 
 
 async def test_a_flush_that_takes_too_long_is_told(talk_to: Starter, monkeypatch: pytest.MonkeyPatch) -> None:

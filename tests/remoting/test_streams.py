@@ -56,7 +56,7 @@ async def test_requests_sent_at_once_are_answered_in_order(serve):
     writer.close()
 
 
-async def test_after_read_runs_once_after_the_requests_of_a_read_and_before_their_answers(serve):
+async def test_a_read_cycle_begins_before_the_requests_of_a_read_and_ends_before_their_answers(serve):
     events: list[str] = []
     connections: list[Connection] = []
 
@@ -65,11 +65,15 @@ async def test_after_read_runs_once_after_the_requests_of_a_read_and_before_thei
         events.append("handled")
         return request.reply(0)
 
-    def after_read():
-        events.append("after")
-        assert connections[0]._out  # nothing was written yet
+    class Cycle:
+        def begin(self, now):
+            events.append("begin")
 
-    server = await serve({1: handle}, after_read=after_read)
+        def end(self):
+            events.append("end")
+            assert connections[0]._out  # nothing was written yet
+
+    server = await serve({1: handle}, cycle=Cycle())
     reader, writer = await open_socket(server)
     frame = encode(Command(1))
     writer.write(frame[:10])
@@ -77,7 +81,7 @@ async def test_after_read_runs_once_after_the_requests_of_a_read_and_before_thei
     assert events == []
     writer.write(frame[10:] + frame * 2)
     await answers(reader, 3)
-    assert events == ["handled", "handled", "handled", "after"]
+    assert events == ["begin", "handled", "handled", "handled", "end"]
     writer.close()
 
 

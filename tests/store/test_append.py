@@ -129,24 +129,27 @@ def test_a_batch_is_stored_whole_or_not_at_all(store: MessageStore) -> None:
 
 
 def test_a_message_that_cannot_be_put_into_bytes_leaves_no_trace(store: MessageStore) -> None:
-    store.append(unit(body=b"first"), dispatch=False)
+    store.hold()
+    store.append(unit(body=b"first"))
     impossible = unit(body=b"never")
     impossible.flag = 1 << 40
     with pytest.raises((ValueError, OverflowError, struct.error)):
-        store.append(impossible, dispatch=False)
+        store.append(impossible)
     impossible = batch([unit(), unit()])
     impossible.born_time = 1 << 80
     with pytest.raises((ValueError, OverflowError, struct.error)):
-        store.append_batch(impossible, dispatch=False)
-    store.append(unit(body=b"last"), dispatch=False)
+        store.append_batch(impossible)
+    store.append(unit(body=b"last"))
     store.dispatch_now()
     assert [(u.body, u.queue_offset) for u in read_all(store)] == [(b"first", 0), (b"last", 1)]
     assert store.dispatch_behind == 0
 
 
 def test_messages_of_one_read_reach_the_log_together(store: MessageStore) -> None:
+    store.hold()
     for n in range(60):
-        assert store.append(unit(body=f"b{n}".encode()), dispatch=False).queue_offset == n
+        assert store.append(unit(body=f"b{n}".encode())).queue_offset == n
+    assert read_all(store) == []
     store.dispatch_now()
     assert [u.body for u in read_all(store)] == [f"b{n}".encode() for n in range(60)]
     assert len(store.log.files) > 1

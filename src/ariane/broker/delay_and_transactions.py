@@ -7,18 +7,18 @@ import itertools
 import logging
 from typing import TYPE_CHECKING
 
-from ariane.broker.delay.delivery import Delay, delay_level
+from ariane.broker.delay.delivery import Delay
 from ariane.broker.periodic import Periodic
-from ariane.broker.send.put_status import is_kept
 from ariane.broker.stats.names import SCHEDULE_GROUP
 from ariane.broker.tables.persistence import JOURNAL_INTERVAL
 from ariane.broker.transactions.check import TransactionCheck
 from ariane.broker.transactions.half_messages import HALF_QUEUE, Transactions, is_prepared, make_half
 from ariane.broker.unit_copy import topic_of
 from ariane.message import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC
+from ariane.protocol.properties import delay_level
 from ariane.protocol.units import Unit
 from ariane.remoting import Connection
-from ariane.store import PutResult
+from ariane.store import STORED, PutResult
 
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
@@ -36,12 +36,12 @@ class MessageKinds:
         self._recovery: asyncio.Task[None] | None = None
         self.delay = Delay(broker.options.delay_levels_ms, broker.store, self._deliver, clock)
         self.transactions = Transactions(
-            broker.store, broker.append, host=lambda: broker.store_host, now_ms=clock.now_ms
+            broker.store, broker.writer.append, host=lambda: broker.writer.host, now_ms=clock.now_ms
         )
         self.check = TransactionCheck(
             self.transactions.queue,
             broker.store,
-            broker.append,
+            broker.writer.append,
             broker.offsets,
             self.some_producer,
             lambda: broker.options,
@@ -68,7 +68,7 @@ class MessageKinds:
                 name="check half messages",
             ),
         ]
-        broker.rewriters.append(self.rewrite)
+        broker.writer.rewriters.append(self.rewrite)
 
     # Storing.
 
@@ -83,10 +83,10 @@ class MessageKinds:
     def _deliver(self, unit: Unit) -> PutResult:
         """Store a delayed message that is due under its own topic, and count it there."""
         broker = self._broker
-        result = broker.append(unit)
-        if is_kept(result.status) and broker.options.enable_schedule_message_stats:
+        result = broker.writer.append(unit)
+        if result.status in STORED and broker.options.enable_schedule_message_stats:
             broker.stats.put(topic_of(unit), unit.queue_id, 1, result.size)
-            broker.stats.got(SCHEDULE_GROUP, SCHEDULE_TOPIC, delay_level(unit) - 1, 1, result.size, 0)
+            broker.stats.got(SCHEDULE_GROUP, SCHEDULE_TOPIC, delay_level(unit.properties) - 1, 1, result.size, 0)
         return result
 
     def _ensure(self, topic: str) -> None:

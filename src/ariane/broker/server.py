@@ -2,22 +2,43 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from math import inf
 from socket import SOCK_STREAM
 from typing import Protocol
 
+from ariane.broker.admin.clients import AdminClientsHandler
+from ariane.broker.admin.config import AdminConfigHandler
+from ariane.broker.admin.groups import AdminGroupsHandler
+from ariane.broker.admin.offsets import AdminOffsetsHandler
+from ariane.broker.admin.queries import AdminQueriesHandler
+from ariane.broker.admin.relay import RelayHandler
+from ariane.broker.admin.reset import ResetHandler
+from ariane.broker.admin.runtime import RuntimeInfoHandler
+from ariane.broker.admin.stats import AdminStatsHandler
+from ariane.broker.admin.store import AdminStoreHandler
+from ariane.broker.admin.topics import AdminTopicsHandler
 from ariane.broker.config import BrokerOptions
+from ariane.broker.config.live import LiveOptions
 from ariane.broker.config.store_options import delay_of, store_options
 from ariane.broker.delay_and_transactions import MessageKinds
-from ariane.broker.handlers import all_handlers
+from ariane.broker.handlers import request_table
+from ariane.broker.message_writer import MessageWriter
 from ariane.broker.periodic import Periodic
 from ariane.broker.pull.expressions import Expressions, new_compiler, new_filters
+from ariane.broker.pull.handler import PullHandler
 from ariane.broker.pull.longpoll import LongPoll
+from ariane.broker.pull.subscriptions import Subscriptions
+from ariane.broker.pull.target import PullTargets
+from ariane.broker.read_cycle import ReadCycle
 from ariane.broker.registration import Registration
 from ariane.broker.send.acknowledge import Acknowledge
 from ariane.broker.send.flow import FlowControl
+from ariane.broker.send.handler import SendHandler
+from ariane.broker.send.put_status import PutFailures
+from ariane.broker.send.reply import ReplyHandler
+from ariane.broker.send.target import SendTargets
 from ariane.broker.stats import BrokerStats, StoreStats
 from ariane.broker.tables.clients import ClientTable
 from ariane.broker.tables.groups import GroupTable
@@ -31,7 +52,6 @@ from ariane.broker.tables.topics import TopicTable
 from ariane.env import Env, Files
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.ids import pack_host
-from ariane.protocol.units import TRANSACTION_PREPARED, Unit
 from ariane.remoting import (
     Client,
     Connection,
@@ -46,7 +66,7 @@ from ariane.remoting import (
     format_address,
 )
 from ariane.remoting.tls_properties import tls_properties
-from ariane.store import MessageStore, PutResult, RecoveryReport
+from ariane.store import MessageStore, RecoveryReport
 
 log = logging.getLogger("ariane.broker")
 
@@ -55,9 +75,6 @@ STATS_TICK = 1.0
 PROTECT = 180.0
 PRUNE = 60.0
 NOT_ON_VIP = frozenset({RequestCode.PULL_MESSAGE})
-
-Rewriter = Callable[[Unit], None]
-Listener = Callable[[BrokerOptions], None]
 
 
 class Part(Protocol):
@@ -69,10 +86,10 @@ class Part(Protocol):
 
 
 class Broker:
-    """One broker, master unless its options say otherwise.
+    """One broker: the one place where its parts are made and joined.
 
-    `before_store` and `put` are the doors for parts that add to the way of a message; `handlers` may be extended before
-    `start`. Parts with a life of their own go to `parts` (anything with `start()` and `async stop()`).
+    The order of construction is the order of dependence: each part receives the parts that it uses. Parts that run
+    beside the handlers go to `parts`.
     """
 
     def __init__(
@@ -84,57 +101,102 @@ class Broker:
         observers: tuple[Observer, ...] = (),
     ) -> None:
         options.settings.refuse_absent()
-        self.options = options
-        self.env = env or Env()
+        self.env = env = env or Env()
+        clock, files, random = env.clock, env.files, env.random
+        self.live = live = LiveOptions(options)
         self.started_ms = 0
-        self.store = MessageStore(store_options(options, delay_of(options)), self.env)
-        self.topics = TopicTable(options, self.env.clock)
-        self.queues = Queues(self.topics, self.store)
-        self.groups = GroupTable(self.env.clock, options.auto_create_group_max)
-        self.offsets = OffsetTable(self.env.clock, options.consumer_offset_max)
-        self.clients = ClientTable(self.env.clock)
-        self.locks = QueueLocks(self.env.clock, options.rebalance_lock_max_live_time_ms, options.queue_lock_max)
-        self._pruning = Pruning(
-            self.topics, self.groups, self.offsets, self.clients, self.locks, self.queues, self.store
-        )
-        self.longpoll = LongPoll(self.store, self.env.clock)
-        self.acknowledge = Acknowledge(
-            self.store,
-            sync_flush=options.flush_disk_type == "SYNC_FLUSH",
-            sync_slave=options.broker_role == "SYNC_MASTER",
-        )
-        self.stats = BrokerStats(options.broker_cluster_name, detailed=options.enable_detail_stat)
-        self.totals = StoreStats(self.env.clock.now_ms())
-        self.expressions = new_compiler(options, self.env.clock)
-        self.filters = new_filters(self)
-        self.persistence = Persistence(self.env.files, self.env.clock, options, self.topics, self.groups, self.offsets)
-        self.registration = Registration(self)
+        self.store = store = MessageStore(store_options(options, delay_of(options)), env)
+        self.writer = writer = MessageWriter(store)
+        self.topics = topics = TopicTable(options, clock)
+        self.queues = queues = Queues(topics, store)
+        self.groups = groups = GroupTable(clock, options.auto_create_group_max)
+        self.offsets = offsets = OffsetTable(clock, options.consumer_offset_max)
+        self.clients = clients = ClientTable(clock)
+        self.locks = locks = QueueLocks(clock, options.rebalance_lock_max_live_time_ms, options.queue_lock_max)
+        self._pruning = Pruning(topics, groups, offsets, clients, locks, queues, store)
+        self.persistence = persistence = Persistence(files, clock, options, topics, groups, offsets)
+        self.stats = stats = BrokerStats(options.broker_cluster_name, detailed=options.enable_detail_stat)
+        self.totals = totals = StoreStats(clock.now_ms())
         self.notices = MemberNotices(self)
-        self.rewriters: list[Rewriter] = []
-        self.on_options: list[Listener] = []
-        self.flow = FlowControl(self)
-        self.parts: list[Part] = []
-        tls = _client_tls(options, self.env.files)
+        self.registration = Registration(self)
         self.client = Client(
-            clock=self.env.clock,
-            tls=tls,
+            clock=clock,
+            tls=_client_tls(options, files),
             connect_timeout=options.connect_timeout_millis / 1000,
             idle_timeout=options.client_channel_max_idle_time_seconds or inf,
             on_close=self.registration.lost,
             name="broker-out",
         )
+        self.acknowledge = acknowledge = Acknowledge(
+            store,
+            sync_flush=options.flush_disk_type == "SYNC_FLUSH",
+            sync_slave=options.broker_role == "SYNC_MASTER",
+        )
+        self.cycle = cycle = ReadCycle(
+            store,
+            clock,
+            totals.put_latency,
+            busy_after=options.os_page_cache_busy_time_out_mills / 1000,
+            promises=acknowledge.waits,
+        )
+        self.flow = flow = FlowControl(cycle, acknowledge, live)
+        self.failures = failures = PutFailures(live, files)
         self.kinds = MessageKinds(self)
-        self.parts += [self.kinds, Expressions(self)]
-        self.handlers: dict[int, Handler] = all_handlers(self)
+        self.expressions = compiler = new_compiler(options, clock)
+        self.filters = filters = new_filters(options, compiler)
+        self.longpoll = longpoll = LongPoll(store, clock)
+        send_targets = SendTargets(topics, persistence.topics, groups, store, stats, live, failures)
+        pull_targets = PullTargets(topics, groups, store, stats, live)
+        subscriptions = Subscriptions(clients, filters, compiler, live)
+        self.handlers: dict[int, Handler] = request_table(
+            self,
+            SendHandler(
+                store,
+                cycle,
+                flow,
+                acknowledge,
+                send_targets,
+                writer,
+                topics,
+                persistence.topics,
+                groups,
+                stats,
+                failures,
+                live,
+                clock,
+                random,
+            ),
+            ReplyHandler(clients, send_targets, writer, stats, live, clock, random),
+            PullHandler(store, pull_targets, subscriptions, longpoll, offsets, writer, stats, live, clock),
+            AdminTopicsHandler(topics, persistence.topics, store, offsets, clients, stats, live),
+            AdminGroupsHandler(groups, persistence.groups, offsets, stats, live),
+            AdminClientsHandler(clients),
+            AdminOffsetsHandler(offsets, topics, clients, self.kinds.delay),
+            AdminConfigHandler(live, files, clock),
+            AdminQueriesHandler(store, live),
+            RelayHandler(clients, store, live),
+            ResetHandler(topics, groups, offsets, clients, store, live),
+            RuntimeInfoHandler(store, totals, self.kinds.delay, clients, live, files, clock),
+            AdminStatsHandler(
+                topics, groups, offsets, clients, stats, store, live, clock, address=lambda: self.address
+            ),
+            AdminStoreHandler(store, topics, clients, filters),
+        )
+        self.parts: list[Part] = [self.kinds, Expressions(filters, clients, persistence, clock)]
         self._gates = gates
         self._observers = observers
         self._server = self._new_server(self.handlers)
         self._vip: Server | None = None
         self._started: list[Part] = []
         self._loaded = False
-        self._day = datetime.fromtimestamp(self.env.clock.now_ms() / 1000).day
-        self.store_host = b""
-        """Where messages of this broker say that they are stored."""
+        self._day = datetime.fromtimestamp(clock.now_ms() / 1000).day
+        self._permission = options.broker_permission
+        live.on_change(self._options_changed)
+
+    @property
+    def options(self) -> BrokerOptions:
+        """The options as they are now."""
+        return self.live.current
 
     # Life.
 
@@ -149,7 +211,7 @@ class Broker:
             self.store.start(asyncio.get_running_loop())
             self.store.add_dispatch_listener(self.longpoll.arrived)
             await self._server.start(self.options.bind_address, self.options.listen_port)
-            self.store_host = await _packed(self.options.broker_ip1, self.port)
+            self.writer.host = await _packed(self.options.broker_ip1, self.port)
             self._start_parts()
             await self._start_vip()
             await self.registration.register()
@@ -207,7 +269,7 @@ class Broker:
             observers=self._observers,
             idle_timeout=options.server_channel_max_idle_time_seconds,
             on_close=self._connection_closed,
-            after_read=self.flow.read_done,
+            cycle=self.cycle,
             max_frame=options.frame_max_length,
             sockets=SocketOptions.of(options),
             limits=Limits.of(options),
@@ -231,38 +293,17 @@ class Broker:
         """The address that slaves are told."""
         return format_address(self.options.broker_ip2, self.port + 1)
 
-    # Storing.
-
-    def before_store(self, unit: Unit) -> None:
-        """Let delay and transactions send a message another way; only messages that ask for it are shown to them."""
-        properties = unit.properties
-        if unit.sys_flag & TRANSACTION_PREPARED or b"DELAY\x01" in properties or b"TRAN_MSG\x01" in properties:
-            for rewrite in self.rewriters:
-                rewrite(unit)
-
-    def put(self, unit: Unit) -> PutResult:
-        """Store a message of the broker's own, such as a retry or a half message; the caller looks at the status."""
-        self.before_store(unit)
-        return self.append(unit)
-
-    def append(self, unit: Unit) -> PutResult:
-        """Store a message as it is, past delay and transactions."""
-        self.stamp(unit)
-        return self.store.append(unit)
-
-    def stamp(self, unit: Unit) -> None:
-        """Say where the message is stored."""
-        unit.store_host = self.store_host
-
     # Changes at run time.
 
     def change_options(self, options: BrokerOptions) -> None:
         """Take other values of options that may change while running."""
-        old, self.options = self.options, options
+        self.live.change(options)
+
+    def _options_changed(self, options: BrokerOptions) -> None:
         self.store.change_options(store_options(options, delay_of(options)))
-        for listener in self.on_options:
-            listener(options)
-        if old.broker_permission != options.broker_permission:
+        self.cycle.busy_after = options.os_page_cache_busy_time_out_mills / 1000
+        if self._permission != options.broker_permission:
+            self._permission = options.broker_permission
             self.topics.touch()
             self.registration.soon()
 
@@ -272,7 +313,7 @@ class Broker:
         self.totals.put_count, self.totals.put_bytes = counted.put_count, counted.put_bytes
         self.totals.put_failed, self.totals.found = counted.put_failed, counted.get_found
         self.totals.missed, self.totals.transferred = counted.get_missed, counted.transferred
-        self.totals.put_latency.took_no_time(self.flow.take_quick())
+        self.cycle.report()
         self.totals.tick(now)
         self.stats.tick(now)
         if (today := datetime.fromtimestamp(now / 1000).day) != self._day:

@@ -10,6 +10,7 @@ from ariane.filter.limits import DEFAULT_LIMITS, Limits
 from ariane.filter.registry import ConsumerFilters, FilterData, Subscription
 from ariane.filter.retry import RetryFilter
 from ariane.filter.sql92 import ExpressionCompiler, Sql92Filter
+from ariane.filter.stored_filter import StoredPropertiesFilter, compile_filter
 from ariane.filter.tags import TagFilter, split_tags
 
 __all__ = [
@@ -27,8 +28,10 @@ __all__ = [
     "MessageFilter",
     "RetryFilter",
     "Sql92Filter",
+    "StoredPropertiesFilter",
     "Subscription",
     "TagFilter",
+    "compile_filter",
     "is_tag_type",
     "split_tags",
 ]

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from ariane.filter.interface import MatchAll, MessageFilter
 from ariane.filter.java_values import INTEGER_MAX, INTEGER_MIN, JAVA_BLANKS
+from ariane.protocol.bodies import ALL_TAGS
 from ariane.protocol.java import signed32, string_hash
-
-ALL_TAGS = "*"
 
 
 class TagFilter:

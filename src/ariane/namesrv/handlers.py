@@ -8,8 +8,9 @@ from ariane.env import Clock
 from ariane.errors import ResponseError
 from ariane.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
 from ariane.namesrv.live_config import LiveConfig
-from ariane.namesrv.routes import UNIT, UNIT_SUB, Broker, Routes, is_usable_name
+from ariane.namesrv.routes import Broker, Routes, is_usable_name
 from ariane.protocol.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfigTable, TopicList
+from ariane.protocol.bodies.topics import UNIT, UNIT_SUB
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import (

@@ -18,8 +18,6 @@ from ariane.protocol.bodies import (
 )
 
 MASTER: Final = 0
-UNIT: Final = 1  # bits of a topic's sys flag
-UNIT_SUB: Final = 2
 MAX_NAME: Final = 255
 MAX_FILTER_SERVERS: Final = 64  # of one broker
 BROKERS_PER_TOPIC: Final = 10  # on average, at the limit of topics

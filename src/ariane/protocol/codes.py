@@ -3,8 +3,11 @@
 from enum import IntEnum
 
 VERSION_4_9_7 = 407
-VERSION_5_0_0 = 412  # of its first snapshot
 """What a 4.9.7 peer puts into the `version` field of each command."""
+VERSION_5_0_0 = 412  # of its first snapshot
+V3_0_7_SNAPSHOT = 28  # what a client can be asked depends on its version
+V3_1_8_SNAPSHOT = 62
+V3_4_9 = 121
 
 
 class RequestCode(IntEnum):

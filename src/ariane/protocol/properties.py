@@ -34,3 +34,16 @@ def find_property(text: bytes, name: bytes) -> bytes | None:
             end = text.find(b"\x02", begin)
             return text[begin:] if end < 0 else text[begin:end]
         start = at + 1
+
+
+def delay_level(text: bytes) -> int:
+    """The delay level among stored properties as Java's `Integer.parseInt` reads it; 0 for none and for no number.
+
+    >>> delay_level(b"DELAY\x01+3\x02"), delay_level(b"DELAY\x01x\x02"), delay_level(b"")
+    (3, 0, 0)
+    """
+    value = find_property(text, b"DELAY")
+    if value is None:
+        return 0
+    digits = value[1:] if value[:1] in (b"+", b"-") else value
+    return int(value) if digits.isdigit() and len(digits) <= 10 else 0

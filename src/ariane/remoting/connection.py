@@ -104,7 +104,7 @@ class Connection:
             self.last_active = now
             self._decoder.feed(data)
             if not self._stalled:
-                self._work()
+                self._work(now)
             if self.held or self._decoder.pending + self._running_size > SMALL:
                 self._weigh()
         if self._raw and self._tls is not None and self._tls.finished:
@@ -124,7 +124,7 @@ class Connection:
         try:
             if self._stalled and not self._refused:
                 self._stalled = False
-                self._work()  # what was received whole is done, also when nobody is left to hear the answer
+                self._work(self._clock.monotonic())  # what was received whole is done, though nobody hears the answer
         finally:
             self._decoder.clear()
             self._weigh()
@@ -331,8 +331,9 @@ class Connection:
 
     # Reading.
 
-    def _work(self) -> None:
-        """Handle every whole command at hand, then write their answers."""
+    def _work(self, now: float) -> None:
+        """Handle every whole command at hand in read cycles, each of which ends before its answers are written."""
+        cycle = self._endpoint.cycle
         handled = False
         taken = 0
         self._reading = True
@@ -346,11 +347,16 @@ class Connection:
                 command = self._commands[self._next]
                 self._next += 1
                 taken += len(command.body)
+                if not handled:
+                    handled = True
+                    if cycle is not None:
+                        cycle.begin(now)
                 self._handle(command)
-                handled = True
                 if taken >= SOON or self._out_size >= self._limit:
                     self._finish_read()
+                    handled = False
                     taken = 0
+                    now = self._clock.monotonic()
         except ProtocolError as error:
             self._refuse(str(error))
         finally:
@@ -359,8 +365,8 @@ class Connection:
             self._finish_read()
 
     def _finish_read(self) -> None:
-        if self._endpoint.after_read is not None:
-            self._endpoint.after_read()
+        if self._endpoint.cycle is not None:
+            self._endpoint.cycle.end()
         self._write_out()
 
     def _handle(self, command: Command) -> None:
@@ -468,7 +474,7 @@ class Connection:
     def _catch_up(self) -> None:
         """Do what waited while the peer did not read, then read on."""
         if self.is_open and not self._stalled:
-            self._work()
+            self._work(self._clock.monotonic())
         if self.is_open and not self._stalled:
             self._transport.resume_reading()
 

@@ -32,6 +32,21 @@ class RpcHook(Protocol):
     def after_response(self, peer: str, request: Command, response: Command) -> None: ...
 
 
+class ReadCycle(Protocol):
+    """What surrounds the requests of one read: `begin` before the first, `end` after the last, then answers leave.
+
+    A long read is cut into several cycles. Handlers that take time go on outside of any cycle.
+    """
+
+    def begin(self, now: float) -> None:
+        """Requests follow, handled at this time of the monotonic clock."""
+        ...
+
+    def end(self) -> None:
+        """All of them were handled, and none of their answers was written."""
+        ...
+
+
 def not_supported(_: "Connection", request: Command) -> Command:
     """The answer to a code that nobody handles; the blank in front is RocketMQ's."""
     remark = f" request type {request.code} not supported"
@@ -52,7 +67,7 @@ class Endpoint:
         hooks_out: Sequence[RpcHook] = (),
         on_open: Listener | None = None,
         on_close: Listener | None = None,
-        after_read: Callable[[], None] | None = None,
+        cycle: ReadCycle | None = None,
         throttle: bool = False,
         max_frame: int = MAX_FRAME,
         idle_timeout: float = 120,
@@ -68,7 +83,7 @@ class Endpoint:
         self.hooks_out = tuple(hooks_out)
         self.on_open = on_open
         self.on_close = on_close
-        self.after_read = after_read
+        self.cycle = cycle
         self.throttle = throttle
         """Stop reading from a peer that does not read. Servers do; if clients did too, both might wait forever."""
         self.max_frame = max_frame

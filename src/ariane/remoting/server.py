@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from ariane.env import Clock
@@ -10,7 +10,7 @@ from ariane.errors import ListenFailed
 from ariane.protocol.frame import MAX_FRAME
 from ariane.remoting.address import format_address
 from ariane.remoting.connection import Connection
-from ariane.remoting.endpoint import Endpoint, Handler, Listener
+from ariane.remoting.endpoint import Endpoint, Handler, Listener, ReadCycle
 from ariane.remoting.gates import Gate, Observer
 from ariane.remoting.guard import Limits
 from ariane.remoting.sockets import SocketOptions
@@ -22,7 +22,7 @@ PATIENCE = 3.0  # seconds that running handlers get when a server stops
 class Server:
     """Listens, hands each request to the handler of its code, and answers.
 
-    `after_read` runs once after all requests of one read were handled and before their answers are written.
+    `cycle` is told before and after the requests of each read.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Server:
         idle_timeout: float = 120,
         on_open: Listener | None = None,
         on_close: Listener | None = None,
-        after_read: Callable[[], None] | None = None,
+        cycle: ReadCycle | None = None,
         max_frame: int = MAX_FRAME,
         limits: Limits | None = None,
         sockets: SocketOptions | None = None,
@@ -51,7 +51,7 @@ class Server:
             observers=observers,
             on_open=on_open,
             on_close=on_close,
-            after_read=after_read,
+            cycle=cycle,
             throttle=True,
             max_frame=max_frame,
             idle_timeout=idle_timeout,

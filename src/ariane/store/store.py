@@ -65,6 +65,7 @@ class MessageStore(StoreReader):
         self._file_worker = Worker("store-queues")
         self._allocate_worker = Worker("store-allocate")
         self._dispatch_due = False
+        self._held = False
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -247,15 +248,16 @@ class MessageStore(StoreReader):
 
     # -- in -------------------------------------------------------------------------------------------------------
 
-    def append(self, unit: Unit, *, dispatch: bool = True) -> PutResult:
-        """Append a message: it gets its offsets and its store time here. Waits for nothing.
+    def hold(self) -> None:
+        """Begin a burst: what is appended until `dispatch_now` has one store time and becomes visible at once."""
+        self._held = True
 
-        With `dispatch` off the caller promises to call `dispatch_now` before the event loop goes on.
-        """
-        if not dispatch and not self._appender.moment:
+    def append(self, unit: Unit) -> PutResult:
+        """Append a message: it gets its offsets and its store time here. Waits for nothing."""
+        if self._held and not self._appender.moment:
             self._appender.moment = self._appender.ask_time()
         result = self._appender.append(unit)
-        self._after_append(dispatch)
+        self._after_append()
         return result
 
     def put(
@@ -271,29 +273,26 @@ class MessageStore(StoreReader):
         store_host: bytes,
         reconsume_times: int,
     ) -> PutResult:
-        """Append a message to a queue that the caller has found, with the marks of its properties.
-
-        The caller promises to call `dispatch_now` before the event loop goes on.
-        """
+        """Append a message to a queue that the caller has found, with the marks of its properties."""
         appender = self._appender
-        if not appender.moment:
+        if self._held and not appender.moment:
             appender.moment = appender.ask_time()
         result = appender.put(
             queue, body, body_crc(body), properties, marks, flag, sys_flag, born_time, born_host, store_host,
             reconsume_times, 0,
         )  # fmt: skip
-        self._after_append(False)
+        self._after_append()
         return result
 
-    def append_batch(self, unit: Unit, *, dispatch: bool = True) -> PutResult:
+    def append_batch(self, unit: Unit) -> PutResult:
         """Append the messages that the body of `unit` holds, contiguous in the log; all or none.
 
         They share what else it says, and its properties stand behind those of each. ProtocolError when it is no batch.
         """
-        if not dispatch and not self._appender.moment:
+        if self._held and not self._appender.moment:
             self._appender.moment = self._appender.ask_time()
         result = self._appender.append_batch(unit)
-        self._after_append(dispatch)
+        self._after_append()
         return result
 
     def append_raw(self, at: int, data: bytes) -> bool:
@@ -303,11 +302,11 @@ class MessageStore(StoreReader):
         self._schedule_dispatch()
         return True
 
-    def _after_append(self, dispatch: bool) -> None:
+    def _after_append(self) -> None:
         if self._appender.time_went_back:
             self._appender.time_went_back = False
             self._queue_flusher.lower(self._appender.last_time)
-        if dispatch:
+        if not self._held:
             self._commit()
             if not self._dispatch_due:
                 self._schedule_dispatch()
@@ -328,7 +327,8 @@ class MessageStore(StoreReader):
         self.flusher.wait(end_offset, done)
 
     def dispatch_now(self) -> None:
-        """Put what was appended into queues and index, and tell the listeners."""
+        """End a burst: commit the log, put what was appended into queues and index, and tell the listeners."""
+        self._held = False
         self._dispatch_due = False
         self._appender.moment = 0
         self._commit()

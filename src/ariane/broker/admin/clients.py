@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from ariane.broker.tables.clients import ClientInfo
+from ariane.broker.tables.clients import ClientInfo, ClientTable
 from ariane.broker.tables.consistency import Inconsistency
 from ariane.errors import ResponseError
 from ariane.protocol.bodies import (
@@ -19,14 +19,11 @@ from ariane.protocol.bodies import (
     ProducerInfo,
     ProducerTableInfo,
 )
-from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.fastjson import dumps
 from ariane.protocol.headers import GetConsumerConnectionListRequest, GetProducerConnectionListRequest
-from ariane.remoting import Connection, Handler
-
-if TYPE_CHECKING:
-    from ariane.broker.server import Broker
+from ariane.remoting import Connection
 
 INCONSISTENCY = "subscriptionInconsistency"
 """Ariane's own member of a consumer connection body; Apache's tools pass it over."""
@@ -35,8 +32,8 @@ INCONSISTENCY = "subscriptionInconsistency"
 class AdminClientsHandler:
     """Lists of clients by group."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._clients = broker.clients
+    def __init__(self, clients: ClientTable) -> None:
+        self._clients = clients
 
     def consumers(self, _: Connection, request: Command) -> Command:
         name = GetConsumerConnectionListRequest.parse(request.fields).consumer_group
@@ -85,12 +82,3 @@ def _described(found: Inconsistency) -> dict[str, Any]:
         {"clientId": d.client_id, "missing": list(d.missing), "extra": list(d.extra)} for d in found.differences
     ]
     return {"common": list(found.common), "differences": differences, "text": str(found)}
-
-
-def handlers(broker: Broker) -> dict[int, Handler]:
-    handler = AdminClientsHandler(broker)
-    return {
-        RequestCode.GET_CONSUMER_CONNECTION_LIST: handler.consumers,
-        RequestCode.GET_PRODUCER_CONNECTION_LIST: handler.producers,
-        RequestCode.GET_ALL_PRODUCER_INFO: handler.all_producers,
-    }

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ariane.broker.config.live import LiveOptions
 from ariane.errors import ResponseError
 from ariane.message import KEYS, UNIQUE_KEY, UNIQUE_KEY_QUERY
-from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
 from ariane.protocol.properties import find_property
 from ariane.protocol.units import decode_unit
-from ariane.remoting import Connection, Handler
-
-if TYPE_CHECKING:
-    from ariane.broker.server import Broker
+from ariane.remoting import Connection
+from ariane.store import MessageStore
 
 
 class AdminQueriesHandler:
     """QUERY_MESSAGE and VIEW_MESSAGE_BY_ID."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, store: MessageStore, options: LiveOptions) -> None:
+        self._store = store
+        self._options = options
 
     def by_key(self, _: Connection, request: Command) -> Command:
         header = QueryMessageRequest.parse(request.fields)
         most = header.max_num
         if request.fields.get(UNIQUE_KEY_QUERY) == "true":
-            most = self._broker.options.default_query_max_num
-        found = self._broker.store.query(
-            header.topic, header.key, max(most, 0), header.begin_timestamp, header.end_timestamp
-        )
+            most = self._options.current.default_query_max_num
+        found = self._store.query(header.topic, header.key, max(most, 0), header.begin_timestamp, header.end_timestamp)
         fields = QueryMessageResponse(found.last_update_time, found.last_update_offset).fields()
         slices = [part for part in found.slices if _has_key(part, header.topic.encode(), header.key.encode())]
         if slices:
@@ -40,7 +36,7 @@ class AdminQueriesHandler:
 
     def by_place(self, _: Connection, request: Command) -> Command:
         offset = ViewMessageRequest.parse(request.fields).offset
-        store = self._broker.store
+        store = self._store
         found = store.slice_at(offset) if store.unit_at(offset) is not None else None
         if found is None:
             remark = f"can not find message by the offset, {offset}"
@@ -55,8 +51,3 @@ def _has_key(stored: memoryview, topic: bytes, key: bytes) -> bool:
         return False
     keys = find_property(unit.properties, KEYS.encode()) or b""
     return key in keys.split() or find_property(unit.properties, UNIQUE_KEY.encode()) == key
-
-
-def handlers(broker: Broker) -> dict[int, Handler]:
-    handler = AdminQueriesHandler(broker)
-    return {RequestCode.QUERY_MESSAGE: handler.by_key, RequestCode.VIEW_MESSAGE_BY_ID: handler.by_place}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ariane.broker.tables.clients import ClientInfo, ConsumerGroup
+from ariane.broker.config.live import LiveOptions
+from ariane.broker.tables.clients import ClientInfo, ClientTable, ConsumerGroup
 from ariane.errors import ProtocolError, RemotingError, RequestTimeout, ResponseError
 from ariane.protocol import fastjson
-from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.codes import V3_0_7_SNAPSHOT, V3_1_8_SNAPSHOT, RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import (
     ConsumeMessageDirectlyRequest,
@@ -17,22 +18,20 @@ from ariane.protocol.headers import (
 )
 from ariane.protocol.ids import parse_offset_id
 from ariane.protocol.units import encode_unit
-from ariane.remoting import Connection, Handler
-
-if TYPE_CHECKING:
-    from ariane.broker.server import Broker
+from ariane.remoting import Connection
+from ariane.store import MessageStore
 
 CALL_TIMEOUT = 10.0
 STATUS_TIMEOUT = 5.0
-OLDEST_FOR_STATUS = 28  # V3_0_7_SNAPSHOT
-OLDEST_FOR_CALLS = 62  # V3_1_8_SNAPSHOT
 
 
 class RelayHandler:
     """Asks consumers on behalf of operators."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, clients: ClientTable, store: MessageStore, options: LiveOptions) -> None:
+        self._clients = clients
+        self._store = store
+        self._options = options
 
     async def running_info(self, _: Connection, request: Command) -> Command:
         header = GetConsumerRunningInfoRequest.parse(request.fields)
@@ -40,7 +39,7 @@ class RelayHandler:
 
     async def consume_directly(self, _: Connection, request: Command) -> Command:
         header = ConsumeMessageDirectlyRequest.parse(request.fields)
-        fields = {**request.fields, "brokerName": self._broker.options.broker_name}
+        fields = {**request.fields, "brokerName": self._options.current.broker_name}
         body = self._message(header.msg_id)
         return await self._call(request, header.consumer_group, header.client_id or "", fields, body)
 
@@ -49,7 +48,7 @@ class RelayHandler:
             _, offset = parse_offset_id(msg_id or "")
         except ProtocolError as error:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        unit = self._broker.store.unit_at(offset)
+        unit = self._store.unit_at(offset)
         if unit is None or unit.physical_offset != offset:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
         return encode_unit(unit)
@@ -67,11 +66,11 @@ class RelayHandler:
         return request.reply(answer.code, answer.fields, answer.body, answer.remark)
 
     def _member(self, group: str, client_id: str) -> ClientInfo:
-        members = self._broker.clients.consumer_group(group)
+        members = self._clients.consumer_group(group)
         client = members.find(client_id) if members is not None else None
         if client is None:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
-        if client.version < OLDEST_FOR_CALLS:
+        if client.version < V3_1_8_SNAPSHOT:
             remark = f"The Consumer <{client_id}> Version <{client.version}> too low to finish"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{remark}, please upgrade it to V3_1_8_SNAPSHOT")
         return client
@@ -79,7 +78,7 @@ class RelayHandler:
     async def status(self, _: Connection, request: Command) -> Command:
         """INVOKE_BROKER_TO_GET_CONSUMER_STATUS: the offsets that each member of a group is at."""
         header = GetConsumerStatusRequest.parse(request.fields)
-        group = self._broker.clients.consumer_group(header.group)
+        group = self._clients.consumer_group(header.group)
         if group is None or not group.members:
             remark = f"No Any Consumer online in the consumer group: [{header.group}]"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
@@ -90,7 +89,7 @@ class RelayHandler:
 
     def _asked(self, group: ConsumerGroup, client_id: str | None) -> list[ClientInfo]:
         for member in group.members.values():
-            if member.version < OLDEST_FOR_STATUS:
+            if member.version < V3_0_7_SNAPSHOT:
                 remark = f"the client does not support this feature. version={member.version}"
                 raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
         return [m for m in group.members.values() if not client_id or m.client_id == client_id]
@@ -106,12 +105,3 @@ class RelayHandler:
             return None  # the others' answers are worth having all the same
         found = table.get("messageQueueTable") if isinstance(table, dict) else None
         return found if isinstance(found, dict) else None
-
-
-def handlers(broker: Broker) -> dict[int, Handler]:
-    handler = RelayHandler(broker)
-    return {
-        RequestCode.GET_CONSUMER_RUNNING_INFO: handler.running_info,
-        RequestCode.CONSUME_MESSAGE_DIRECTLY: handler.consume_directly,
-        RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: handler.status,
-    }

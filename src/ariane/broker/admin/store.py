@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from ariane.broker.names import SYSTEM_TOPICS
+from ariane.broker.tables.clients import ClientTable
+from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ResponseError
-from ariane.filter import FilterData
+from ariane.filter import ConsumerFilters, FilterData
 from ariane.protocol.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody
-from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.fastjson import dumps
 from ariane.protocol.headers import QueryConsumeQueueRequest
-from ariane.remoting import Connection, Handler
-
-if TYPE_CHECKING:
-    from ariane.broker.server import Broker
+from ariane.remoting import Connection
+from ariane.store import MessageStore
 
 MOST_ENTRIES = 10_000  # of one look into a queue
 
@@ -26,19 +25,22 @@ MOST_ENTRIES = 10_000  # of one look into a queue
 class AdminStoreHandler:
     """What an operator asks of the store."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, store: MessageStore, topics: TopicTable, clients: ClientTable, filters: ConsumerFilters) -> None:
+        self._store = store
+        self._topics = topics
+        self._clients = clients
+        self._filters = filters
 
     def clean_queues(self, _: Connection, request: Command) -> Command:
-        self._broker.store.clean_expired_consumequeues()
+        self._store.clean_expired_consumequeues()
         return request.reply()
 
     def delete_files(self, _: Connection, request: Command) -> Command:
-        self._broker.store.delete_expired_files()
+        self._store.delete_expired_files()
         return request.reply()
 
     def clean_topics(self, _: Connection, request: Command) -> Command:
-        self._broker.store.clean_unused_topics(self._broker.topics.names() | SYSTEM_TOPICS)
+        self._store.clean_unused_topics(self._topics.names() | SYSTEM_TOPICS)
         return request.reply()
 
     def look(self, _: Connection, request: Command) -> Command:
@@ -46,7 +48,7 @@ class AdminStoreHandler:
         header = QueryConsumeQueueRequest.parse(request.fields)
         if (header.topic, header.queue_id) not in self._queues():
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{header.queue_id}@{header.topic} is not exist!")
-        store = self._broker.store
+        store = self._store
         body = QueryConsumeQueueResponseBody(
             max_queue_index=store.max_offset(header.topic, header.queue_id),
             min_queue_index=store.min_offset(header.topic, header.queue_id),
@@ -61,17 +63,17 @@ class AdminStoreHandler:
         return request.reply(body=_without_nulls(body))
 
     def _queues(self) -> set[tuple[str, int]]:
-        return set(self._broker.store.queues())
+        return set(self._store.queues())
 
     def _add_group(self, body: QueryConsumeQueueResponseBody, header: QueryConsumeQueueRequest) -> None:
         if header.consumer_group is None:
             return
-        group = self._broker.clients.consumer_group(header.consumer_group)
+        group = self._clients.consumer_group(header.consumer_group)
         body.subscription_data = None if group is None else group.subscriptions.get(header.topic)
         if body.subscription_data is None:
             body.filter_data = f"{header.consumer_group}@{header.topic} is not online!"
         else:
-            body.filter_data = _shown(self._broker.filters.get(header.topic, header.consumer_group))
+            body.filter_data = _shown(self._filters.get(header.topic, header.consumer_group))
 
 
 def _shown(data: FilterData | None) -> str:
@@ -87,13 +89,3 @@ def _without_nulls(body: QueryConsumeQueueResponseBody) -> bytes:
     members = msgspec.to_builtins(body)
     members["queueData"] = [{k: v for k, v in row.items() if v is not None} for row in members["queueData"]]
     return dumps({key: value for key, value in members.items() if value is not None})
-
-
-def handlers(broker: Broker) -> dict[int, Handler]:
-    handler = AdminStoreHandler(broker)
-    return {
-        RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: handler.clean_queues,
-        RequestCode.DELETE_EXPIRED_COMMITLOG: handler.delete_files,
-        RequestCode.CLEAN_UNUSED_TOPIC: handler.clean_topics,
-        RequestCode.QUERY_CONSUME_QUEUE: handler.look,
-    }

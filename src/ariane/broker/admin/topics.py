@@ -1,63 +1,65 @@
-"""Topics as operators manage them: deleting, the system's own, and who consumes which."""
+"""Topics as operators manage them: delete one, list the system's own, list the groups that consume one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ariane.broker.config.live import LiveOptions
 from ariane.broker.names import check_not_system, check_topic
-from ariane.errors import ResponseError
+from ariane.broker.refusals import not_on_a_slave
+from ariane.broker.stats import BrokerStats
+from ariane.broker.tables.clients import ClientTable
+from ariane.broker.tables.offsets import OffsetTable
+from ariane.broker.tables.persistence import KeptTable
+from ariane.broker.tables.topics import TopicTable
 from ariane.protocol.bodies import GroupList
-from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.fastjson import dumps
 from ariane.protocol.headers import DeleteTopicRequest, QueryTopicConsumeByWhoRequest
-from ariane.remoting import Connection, Handler
-
-if TYPE_CHECKING:
-    from ariane.broker.server import Broker
-
-
-def check_master(broker: Broker) -> None:
-    """Topics and groups are changed on masters; slaves copy them."""
-    if broker.options.broker_role == "SLAVE":
-        remark = "Can't modify topic or subscription group from slave broker, please execute it from master broker."
-        raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+from ariane.remoting import Connection
+from ariane.store import MessageStore
 
 
 class AdminTopicsHandler:
     """Deletes and lists topics."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        topics: TopicTable,
+        topics_file: KeptTable,
+        store: MessageStore,
+        offsets: OffsetTable,
+        clients: ClientTable,
+        stats: BrokerStats,
+        options: LiveOptions,
+    ) -> None:
+        self._topics = topics
+        self._topics_file = topics_file
+        self._store = store
+        self._offsets = offsets
+        self._clients = clients
+        self._stats = stats
+        self._options = options
 
     async def delete(self, _: Connection, request: Command) -> Command:
-        """Forget a topic, its queues and what groups committed in it: one of the same name begins anew."""
-        broker = self._broker
-        check_master(broker)
+        """DELETE_TOPIC_IN_BROKER: remove a topic, its queues and the offsets in it."""
+        options = self._options.current
+        if options.broker_role == "SLAVE":
+            raise not_on_a_slave()
         topic = check_topic(DeleteTopicRequest.parse(request.fields).topic)
-        check_not_system(topic, frozenset(broker.topics.system))
-        broker.topics.delete(topic)
-        broker.store.delete_topic(topic)
-        broker.offsets.remove_topic(topic)
-        if broker.options.auto_delete_unused_stats:
-            broker.stats.topic_deleted(topic)
-        await broker.persistence.topics.confirm()
+        check_not_system(topic, frozenset(self._topics.system))
+        self._topics.delete(topic)
+        self._store.delete_topic(topic)
+        self._offsets.remove_topic(topic)
+        if options.auto_delete_unused_stats:
+            self._stats.topic_deleted(topic)
+        await self._topics_file.confirm()
         return request.reply()
 
     def system(self, _: Connection, request: Command) -> Command:
-        return request.reply(body=dumps({"topicList": sorted(self._broker.topics.system)}))
+        """GET_SYSTEM_TOPIC_LIST_FROM_BROKER: the topics of the broker itself."""
+        return request.reply(body=dumps({"topicList": sorted(self._topics.system)}))
 
     def consumed_by(self, _: Connection, request: Command) -> Command:
-        """Groups that subscribe to a topic now, and those that have committed offsets in it."""
+        """QUERY_TOPIC_CONSUME_BY_WHO: groups that subscribe to a topic now, or that committed offsets in it."""
         topic = QueryTopicConsumeByWhoRequest.parse(request.fields).topic
-        groups = self._broker.clients.groups_of(topic) | self._broker.offsets.groups_of(topic)
+        groups = self._clients.groups_of(topic) | self._offsets.groups_of(topic)
         return request.reply(body=GroupList(sorted(groups)).encode())
-
-
-def handlers(broker: Broker) -> dict[int, Handler]:
-    handler = AdminTopicsHandler(broker)
-    return {
-        RequestCode.DELETE_TOPIC_IN_BROKER: handler.delete,
-        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: handler.system,
-        RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: handler.consumed_by,
-    }

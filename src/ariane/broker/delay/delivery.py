@@ -16,7 +16,7 @@ from ariane.broker.unit_copy import copy_of, packed, properties_of, topic_of
 from ariane.env import Clock
 from ariane.message import DELAY, HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, SCHEDULE_TOPIC
 from ariane.protocol.bodies.groups import DelayOffsetTable
-from ariane.protocol.properties import find_property
+from ariane.protocol.properties import delay_level
 from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_NOT, TRANSACTION_ROLLBACK, Unit
 from ariane.store import STORED, PutResult, PutStatus
 
@@ -26,7 +26,6 @@ BATCH = 64  # messages of one level before others get their turn
 SHORTEST = 0.01  # seconds: messages due that near to each other are delivered together
 RETRY = 0.1  # seconds until a delivery that the store refused is tried again
 IDLE = 1.0  # longest nap: messages that came by replication announce themselves to nobody
-_DELAY = DELAY.encode()
 _TRANSACTION = TRANSACTION_ROLLBACK  # the mask of both transaction bits
 
 
@@ -42,23 +41,12 @@ class ScheduleLog(Protocol):
     def unit_at(self, physical_offset: int) -> Unit | None: ...
 
 
-def delay_level(unit: Unit) -> int:
-    """The level that a message asks for, 0 for none or nonsense."""
-    value = find_property(unit.properties, _DELAY)
-    if value is None:
-        return 0
-    try:
-        return int(value)
-    except ValueError:
-        return 0
-
-
 def make_delayed(unit: Unit, max_level: int) -> int:
     """Turn a unit that asks for a delay into its form in the schedule topic; its level, or 0 when it is not delayed.
 
     A half message is not delayed; when it is committed, what comes of it is.
     """
-    level = min(delay_level(unit), max_level)
+    level = min(delay_level(unit.properties), max_level)
     if level <= 0 or unit.sys_flag & _TRANSACTION not in (TRANSACTION_NOT, TRANSACTION_COMMIT):
         return 0
     if unit.topic == HALF_TOPIC.encode():

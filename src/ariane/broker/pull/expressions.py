@@ -1,27 +1,16 @@
-"""The SQL92 expressions of consumer groups, remembered over restarts in consumerFilter.json."""
+"""SQL92 expressions of consumer groups, kept over restarts in consumerFilter.json."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ariane.broker.config import BrokerOptions
 from ariane.broker.periodic import Periodic
-from ariane.broker.tables.clients import ConsumerGroup
+from ariane.broker.tables.clients import ClientTable, ConsumerGroup
+from ariane.broker.tables.persistence import Persistence
 from ariane.env import Clock
 from ariane.filter import Bloom, ConsumerFilters, ExpressionCompiler, Limits, Subscription
 from ariane.protocol import fastjson
 
-if TYPE_CHECKING:
-    from ariane.broker.server import Broker
-
-SAVE = 10.0
-
-
-def new_filters(broker: Broker) -> ConsumerFilters:
-    """An empty table, with the Bloom filter that the options ask for: its size is part of the file."""
-    options = broker.options
-    bloom = Bloom(options.max_error_rate_of_bloom_filter_percent, options.expect_consumer_num_use_filter)
-    return ConsumerFilters(bloom, options.filter_data_clean_time_span_ms, broker.expressions.compile)
+SAVE = 10.0  # seconds
 
 
 def new_compiler(options: BrokerOptions, clock: Clock) -> ExpressionCompiler:
@@ -34,16 +23,22 @@ def new_compiler(options: BrokerOptions, clock: Clock) -> ExpressionCompiler:
     return ExpressionCompiler(limits, clock.monotonic)
 
 
-class Expressions:
-    """Keeps `broker.filters` in step with heartbeats and with its file."""
+def new_filters(options: BrokerOptions, compiler: ExpressionCompiler) -> ConsumerFilters:
+    """An empty table with the Bloom filter of the options: its size is part of the file."""
+    bloom = Bloom(options.max_error_rate_of_bloom_filter_percent, options.expect_consumer_num_use_filter)
+    return ConsumerFilters(bloom, options.filter_data_clean_time_span_ms, compiler.compile)
 
-    def __init__(self, broker: Broker) -> None:
-        self._filters = broker.filters
-        self._clock = broker.env.clock
-        self._file = broker.persistence.table("consumerFilter.json", self._encode, self._decode)
-        self._saving = Periodic(self._clock, SAVE, self._save, name="save filters")
-        broker.clients.on_heartbeat.append(self._heard)
-        broker.clients.on_gone.append(lambda group: self._filters.unregister_group(group, self._clock.now_ms()))
+
+class Expressions:
+    """Keeps the table of filters in step with heartbeats and with its file."""
+
+    def __init__(self, filters: ConsumerFilters, clients: ClientTable, persistence: Persistence, clock: Clock) -> None:
+        self._filters = filters
+        self._clock = clock
+        self._file = persistence.table("consumerFilter.json", self._encode, self._decode)
+        self._saving = Periodic(clock, SAVE, self._save, name="save filters")
+        clients.on_heartbeat.append(self._heard)
+        clients.on_gone.append(lambda group: filters.unregister_group(group, clock.now_ms()))
 
     def start(self) -> None:
         self._file.load()

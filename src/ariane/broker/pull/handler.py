@@ -1,31 +1,32 @@
-"""PULL_MESSAGE: messages of one queue from an offset on, or a place to wait for them."""
+"""PULL_MESSAGE: messages of one queue from an offset on; a pull that finds none may wait for them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ariane.broker.config import BrokerOptions
+from ariane.broker.config.live import LiveOptions
+from ariane.broker.message_writer import MessageWriter
 from ariane.broker.pull.answer import found_head, pull_fields
-from ariane.broker.pull.longpoll import Parked
-from ariane.broker.pull.offset_moved import offset_moved_event
+from ariane.broker.pull.longpoll import LongPoll, Parked
 from ariane.broker.pull.subscriptions import Subscriptions
 from ariane.broker.pull.target import PullTarget, PullTargets
-from ariane.broker.stats.counting import GetCell
+from ariane.broker.stats.counting import BrokerStats, GetCell
+from ariane.broker.tables.offsets import OffsetTable
+from ariane.env import Clock
 from ariane.errors import ResponseError
+from ariane.message import KEYS, OFFSET_MOVED_TOPIC, TAGS
+from ariane.protocol import fastjson
 from ariane.protocol.bodies import SubscriptionGroupConfig
-from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import JSON, Command
 from ariane.protocol.fast.pulling import Pulling, PullKind, pulling_in
-from ariane.remoting import Connection, Handler
-from ariane.store import GetResult, GetStatus
+from ariane.protocol.headers.consume import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
+from ariane.protocol.properties import encode_properties
+from ariane.protocol.units import Unit
+from ariane.remoting import Connection
+from ariane.store import GetResult, GetStatus, MessageStore
 from ariane.store.results import MessageFilter
-
-if TYPE_CHECKING:
-    from ariane.broker.server import Broker
-
-COMMIT: Final = 1  # bits of a pull's sys flag
-SUSPEND: Final = 2
-SUBSCRIPTION: Final = 4
-CLASS_FILTER: Final = 8
 
 _MASTER: Final = 0
 _FOUND: Final = GetStatus.FOUND
@@ -40,35 +41,47 @@ _CODES: Final = {
 
 
 class PullHandler:
-    """Gives messages out."""
+    """Answers pulls with messages from the log, or parks them."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._store = broker.store
-        self._offsets = broker.offsets
-        self._targets = PullTargets(broker)
-        self._stats = broker.stats
-        self._subscriptions = Subscriptions(broker)
-        self._take_options()
-        broker.on_options.append(lambda _: self._take_options())
-        broker.longpoll.resume = self.resume
+    def __init__(
+        self,
+        store: MessageStore,
+        targets: PullTargets,
+        subscriptions: Subscriptions,
+        longpoll: LongPoll,
+        offsets: OffsetTable,
+        writer: MessageWriter,
+        stats: BrokerStats,
+        options: LiveOptions,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._targets = targets
+        self._subscriptions = subscriptions
+        self._longpoll = longpoll
+        self._offsets = offsets
+        self._writer = writer
+        self._stats = stats
+        self._options = options
+        self._clock = clock
+        options.follow(self._take_options)
+        longpoll.resume = self.resume
 
-    def _take_options(self) -> None:
-        options = self._broker.options
+    def _take_options(self, options: BrokerOptions) -> None:
         self._is_slave = options.broker_role == "SLAVE"
         self._slave_read = options.slave_read_enable
         self._disk_fall = options.disk_fall_recorded
 
     def pull(self, connection: Connection, request: Command) -> Command | None:
-        """Answer with messages, park the pull, or say why not."""
+        """Answer with messages, park the pull, or answer with the reason why there are none."""
         return self._pull(connection, request, pulling_in(request), may_wait=True)
 
     def resume(self, parked: Parked) -> None:
-        """Answer a pull that waited, whatever there is now."""
+        """Answer a parked pull with what there is now."""
         connection, request = parked.connection, parked.request
         try:
             response = self._pull(connection, request, pulling_in(request), may_wait=False)
-        except ResponseError as error:  # what it pulls from has changed meanwhile
+        except ResponseError as error:  # topic, group or options have changed since
             response = request.reply(error.code, remark=error.remark)
         if response is not None:
             connection.answer(request, response)
@@ -93,7 +106,7 @@ class PullHandler:
             response = None
         else:
             response = self._answer_missing(connection, request, pull, target.group, result, filter, may_wait)
-        if may_wait and kind.sys_flag & COMMIT and not self._is_slave:
+        if may_wait and kind.sys_flag & COMMIT_OFFSET and not self._is_slave:
             offsets.commit_by_key(target.key, queue_id, pull.commit_offset)
         return response
 
@@ -115,7 +128,7 @@ class PullHandler:
         filter: MessageFilter | None,
         may_wait: bool,
     ) -> Command | None:
-        """Say why there are no messages, or have the pull wait for them."""
+        """Answer why there are no messages, or park the pull."""
         status = result.status
         code = _CODES.get(status)
         if code is None:  # the queue is empty or not there yet
@@ -130,7 +143,7 @@ class PullHandler:
         return request.reply(code, fields, remark=status.value)
 
     def _answer_found(self, connection: Connection, request: Command, suggested: int, result: GetResult) -> None:
-        """Messages go out from where they lie in the log."""
+        """Answer with slices of the log, without a copy."""
         offset, low, high, length = result.next_offset, result.min_offset, result.max_offset, result.bytes
         if request.serialization == JSON:
             head = found_head(request.opaque, suggested, offset, low, high, length)
@@ -143,34 +156,50 @@ class PullHandler:
         cell.add(result.count, result.bytes, 0)
         if self._disk_fall:
             cell.behind = result.behind
-            if result.suggest_slave:  # it lies further back than memory reaches
+            if result.suggest_slave:  # the messages are no longer in memory
                 self._stats.got_from_disk(kind.consumer_group, kind.topic, result.count, result.bytes)
 
     def _park(self, connection: Connection, request: Command, pull: Pulling, filter: MessageFilter | None) -> None:
-        options = self._broker.options
+        options = self._options.current
         long = options.long_polling_enable
         patience = pull.kind.suspend_timeout_millis if long else options.short_polling_time_mills
-        deadline = self._broker.env.clock.monotonic() + patience / 1000
-        self._broker.longpoll.park(
+        deadline = self._clock.monotonic() + patience / 1000
+        self._longpoll.park(
             Parked(connection, request, pull.kind.topic, pull.queue_id, pull.queue_offset, filter, deadline)
         )
 
     def _suggestion(self, group: SubscriptionGroupConfig, result: GetResult) -> int:
-        """Which broker to pull from next; always the master unless slaves may be read."""
+        """The broker to pull from next: the master, unless slaves may be read."""
         if not self._slave_read:
             return _MASTER
         return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
 
     def _offset_moved(self, pull: Pulling, result: GetResult) -> ResponseCode:
-        """A master corrects the reader and notes it for operators; a slave that may lag sends it back to try again."""
-        options = self._broker.options
-        if options.broker_role == "SLAVE" and not options.offset_check_in_slave:
+        """A master corrects the reader and stores an event for operators; a slave, which may lag, has it try again."""
+        options = self._options.current
+        if self._is_slave and not options.offset_check_in_slave:
             return ResponseCode.PULL_RETRY_IMMEDIATELY
-        self._broker.put(offset_moved_event(self._broker, pull, result.next_offset))
+        kind = pull.kind
+        event = {
+            "consumerGroup": kind.consumer_group,
+            "messageQueue": {"brokerName": options.broker_name, "queueId": pull.queue_id, "topic": kind.topic},
+            "offsetNew": result.next_offset,
+            "offsetRequest": pull.queue_offset,
+        }
+        properties = encode_properties({KEYS: kind.consumer_group, TAGS: kind.consumer_group})
+        self._writer.append(
+            Unit(
+                OFFSET_MOVED_TOPIC.encode(),
+                fastjson.dumps(event),
+                properties.encode(),
+                born_time=self._clock.now_ms(),
+                born_host=self._writer.host,
+            )
+        )
         return ResponseCode.PULL_OFFSET_MOVED
 
     def _send_elsewhere(self, request: Command, pull: Pulling, offset: int) -> Command:
-        """The group was reset while it was reading: its next pull begins where it was told to."""
+        """Answer a pull of a group that was reset: its next pull begins at the new offset."""
         low = self._store.min_offset(pull.kind.topic, pull.queue_id)
         high = self._store.max_offset(pull.kind.topic, pull.queue_id)
         fields = pull_fields(_MASTER, offset, low, high)
@@ -183,7 +212,3 @@ def _illegal_queue(pull: Pulling, target: PullTarget, connection: Connection) ->
         f"topicConfig.readQueueNums:[{target.read_queues}] consumer:[/{connection.peer}]"
     )
     return ResponseError(ResponseCode.SYSTEM_ERROR, remark)
-
-
-def handlers(broker: Broker) -> dict[int, Handler]:
-    return {RequestCode.PULL_MESSAGE: PullHandler(broker).pull}

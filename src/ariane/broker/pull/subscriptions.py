@@ -1,59 +1,46 @@
-"""From what a consumer subscribes to, to the filter that the store asks."""
+"""Subscriptions of consumers, compiled to the filters that the store asks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ariane.broker.send.target import FAQ
+from ariane.broker.config.live import LiveOptions
+from ariane.broker.refusals import FAQ
+from ariane.broker.tables.clients import ClientTable
 from ariane.errors import ResponseError
 from ariane.filter import (
-    SQL92,
+    ConsumerFilters,
     ExpressionCompiler,
     FilterBusy,
     FilterSyntaxError,
     MatchAll,
     RetryFilter,
-    TagFilter,
+    StoredPropertiesFilter,
+    compile_filter,
     is_tag_type,
 )
-from ariane.filter import MessageFilter as PropertyFilter
 from ariane.message import RETRY_PREFIX
-from ariane.protocol.bodies import ALL_TAGS, SubscriptionData, SubscriptionGroupConfig
+from ariane.protocol.bodies import SubscriptionData, SubscriptionGroupConfig
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.fast.pulling import PullKind
-from ariane.protocol.properties import decode_properties
 from ariane.store.results import MessageFilter
-
-if TYPE_CHECKING:
-    from ariane.broker.server import Broker
 
 _MOST_KEPT = 1024
 
 
-class StoredPropertiesFilter:
-    """A filter on properties, given the bytes that the store has."""
-
-    def __init__(self, inner: PropertyFilter) -> None:
-        self._inner = inner
-        self.needs_properties = inner.needs_properties
-        self.matches_code = inner.matches_code
-
-    def matches_message(self, properties: bytes) -> bool:
-        if not self.needs_properties:
-            return True
-        return self._inner.matches_message(decode_properties(properties.decode(errors="replace")))
-
-
 class Subscriptions:
-    """Finds the filter of each pull. None is the filter that lets everything through."""
+    """Finds the filter of each pull; None lets everything through."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self, clients: ClientTable, filters: ConsumerFilters, compiler: ExpressionCompiler, options: LiveOptions
+    ) -> None:
+        self._clients = clients
+        self._filters = filters
+        self._compiler = compiler
+        self._options = options
         self._built: dict[tuple[str | None, str | None], MessageFilter | None] = {}
 
     def filter_of(self, kind: PullKind, config: SubscriptionGroupConfig) -> MessageFilter | None:
         """The filter of a pull that relies on what the group's heartbeats said."""
-        group = self._broker.clients.consumer_group(kind.consumer_group)
+        group = self._clients.consumer_group(kind.consumer_group)
         if group is None:
             raise ResponseError(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ}")
         if not config.consume_broadcast_enable and group.message_model == "BROADCASTING":
@@ -76,13 +63,13 @@ class Subscriptions:
         if not is_tag_type(subscription.expression_type):
             self._check_filter_data(group, subscription, version)
         filter = self._build(subscription.sub_string, subscription.expression_type)
-        if self._broker.options.filter_support_retry and subscription.topic.startswith(RETRY_PREFIX):
-            return StoredPropertiesFilter(RetryFilter(MatchAll(), group, self._broker.filters))
+        if self._options.current.filter_support_retry and subscription.topic.startswith(RETRY_PREFIX):
+            return StoredPropertiesFilter(RetryFilter(MatchAll(), group, self._filters))
         return filter
 
     def _check_filter_data(self, group: str, subscription: SubscriptionData, version: int) -> None:
-        """What the heartbeats said of an expression must be there, must compile, and must be what the puller knows."""
-        data = self._broker.filters.get(subscription.topic, group)
+        """Check that the expression of the group's heartbeats is there, and not older than what the puller knows."""
+        data = self._filters.get(subscription.topic, group)
         if data is None:
             remark = "The broker's consumer filter data is not exist!Your expression may be wrong!"
             raise ResponseError(ResponseCode.FILTER_DATA_NOT_EXIST, remark)
@@ -91,42 +78,20 @@ class Subscriptions:
             raise ResponseError(ResponseCode.FILTER_DATA_NOT_LATEST, remark)
 
     def _build(self, expression: str | None, kind: str | None) -> MessageFilter | None:
-        if not is_tag_type(kind) and not self._broker.options.enable_property_filter:
+        if not is_tag_type(kind) and not self._options.current.enable_property_filter:
             remark = f"The broker does not support consumer to filter message by {kind}"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
         key = (expression, kind)
         if key in self._built:
             return self._built[key]
         try:
-            built = compile_filter(self._broker.expressions, expression, kind)
+            built = compile_filter(self._compiler, expression, kind)
         except FilterSyntaxError:
             remark = "parse the consumer's subscription failed"
             raise ResponseError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark) from None
+        except FilterBusy as error:
+            raise ResponseError(ResponseCode.SYSTEM_BUSY, str(error)) from None
         if len(self._built) >= _MOST_KEPT:
             self._built.clear()
         self._built[key] = built
         return built
-
-
-def compile_filter(compiler: ExpressionCompiler, expression: str | None, kind: str | None) -> MessageFilter | None:
-    """The filter of an expression; FilterSyntaxError when it does not compile or its kind is unknown.
-
-    SYSTEM_BUSY is the answer while clients send more new expressions than can be compiled.
-    """
-    if is_tag_type(kind):
-        return _tags(expression)
-    if kind != SQL92 or not expression:
-        raise FilterSyntaxError(f"no expression of a known kind: {kind}")
-    try:
-        return StoredPropertiesFilter(compiler.compile(expression))
-    except FilterBusy as error:
-        raise ResponseError(ResponseCode.SYSTEM_BUSY, str(error)) from None
-
-
-def _tags(expression: str | None) -> MessageFilter | None:
-    if not expression or expression == ALL_TAGS:
-        return None
-    if not any(part.strip() for part in expression.split("||")):
-        raise FilterSyntaxError("no tag in the expression")
-    found = TagFilter.of_expression(expression)
-    return None if isinstance(found, MatchAll) else StoredPropertiesFilter(found)

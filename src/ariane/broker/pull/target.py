@@ -1,26 +1,24 @@
-"""Whether a group may pull from a topic, and what the pull path must know of both. Asked once, then kept."""
+"""Groups and topics as the pull path sees them: whether a group may pull is decided once, then remembered."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from ariane.broker.send.target import FAQ
-from ariane.broker.stats.counting import GetCell
+from ariane.broker.config.live import LiveOptions
+from ariane.broker.refusals import FAQ
+from ariane.broker.stats.counting import BrokerStats, GetCell
+from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.offsets import offset_key
+from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ResponseError
 from ariane.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from ariane.protocol.bodies.topics import READ
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.fast.pulling import PullKind
-from ariane.store import ConsumeQueue
+from ariane.store import ConsumeQueue, MessageStore
 from ariane.store.results import MessageFilter
-
-if TYPE_CHECKING:
-    from ariane.broker.server import Broker
 
 
 class PullLane:
-    """One queue that a group pulls: where its messages lie, and where is counted what it is given."""
+    """One queue that a group pulls, and the counters of what it is given."""
 
     __slots__ = ("cell", "queue")
 
@@ -35,38 +33,47 @@ class PullTarget:
     `filter` is the one that pulls of the kind `filtered` bring along.
     """
 
-    __slots__ = ("_broker", "_lanes", "filter", "filtered", "group", "key", "read_queues", "topic")
+    __slots__ = ("_lanes", "_stats", "_store", "filter", "filtered", "group", "key", "read_queues", "topic")
 
-    def __init__(self, group: SubscriptionGroupConfig, topic: TopicConfig, broker: Broker) -> None:
+    def __init__(
+        self, group: SubscriptionGroupConfig, topic: TopicConfig, store: MessageStore, stats: BrokerStats
+    ) -> None:
         self.group = group
         self.topic = topic
         self.key = offset_key(topic.topic_name, group.group_name)
         self.read_queues = topic.read_queue_nums
         self.filter: MessageFilter | None = None
         self.filtered: PullKind | None = None
-        self._broker = broker
+        self._store = store
+        self._stats = stats
         self._lanes: dict[int, PullLane] = {}
 
     def lane(self, queue_id: int) -> PullLane:
-        """The way to a queue, which must be one of the topic's."""
+        """The lane of a queue, which must be one of the topic's."""
         lane = self._lanes.get(queue_id)
         if lane is None:
-            cell = self._broker.stats.get_cell(self.group.group_name, self.topic.topic_name, queue_id)
+            cell = self._stats.get_cell(self.group.group_name, self.topic.topic_name, queue_id)
             lane = self._lanes[queue_id] = PullLane(None, cell)
         if lane.queue is None or lane.queue.dropped:
-            lane.queue = self._broker.store.table.get(self.topic.topic_name, queue_id)
+            lane.queue = self._store.table.get(self.topic.topic_name, queue_id)
         return lane
 
 
 class PullTargets:
-    """The groups and topics that were found fit for each other, forgotten when one of them or the options change."""
+    """The groups that were found to be allowed to pull from a topic, forgotten when either or the options change."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self, topics: TopicTable, groups: GroupTable, store: MessageStore, stats: BrokerStats, options: LiveOptions
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._store = store
+        self._stats = stats
+        self._options = options
         self._known: dict[str, dict[str, PullTarget]] = {}
-        broker.topics.on_change.append(lambda _: self._known.clear())
-        broker.groups.on_change.append(lambda _: self._known.clear())
-        broker.on_options.append(lambda _: self._known.clear())
+        topics.on_change.append(lambda _: self._known.clear())
+        groups.on_change.append(lambda _: self._known.clear())
+        options.follow(lambda _: self._known.clear())
 
     def get(self, kind: PullKind) -> PullTarget:
         """The target of a pull; ResponseError when broker, group or topic do not allow it."""
@@ -75,22 +82,22 @@ class PullTargets:
         return self._check(kind) if target is None else target
 
     def _check(self, kind: PullKind) -> PullTarget:
-        broker, options = self._broker, self._broker.options
+        options = self._options.current
         if not options.broker_permission & READ:
             raise _forbidden(f"the broker[{options.broker_ip1}] pulling message is forbidden")
-        group = broker.groups.find(kind.consumer_group, auto_create=options.auto_create_subscription_group)
+        group = self._groups.find(kind.consumer_group, auto_create=options.auto_create_subscription_group)
         if group is None:
             remark = f"subscription group [{kind.consumer_group}] does not exist, {FAQ}"
             raise ResponseError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
         if not group.consume_enable:
             raise _forbidden(f"subscription group no permission, {kind.consumer_group}")
-        topic = broker.topics.get(kind.topic)
+        topic = self._topics.get(kind.topic)
         if topic is None:
             remark = f"topic[{kind.topic}] not exist, apply first please! {FAQ}"
             raise ResponseError(ResponseCode.TOPIC_NOT_EXIST, remark)
         if not topic.perm & READ:
             raise _forbidden(f"the topic[{kind.topic}] pulling message is forbidden")
-        target = PullTarget(group, topic, broker)
+        target = PullTarget(group, topic, self._store, self._stats)
         self._known.setdefault(kind.consumer_group, {})[kind.topic] = target
         return target
 

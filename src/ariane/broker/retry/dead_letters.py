@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ariane.broker.refusals import topic_is_read_only
 from ariane.broker.retry.retries import original_topic, resurrected
 from ariane.errors import ResponseError
 from ariane.message import dead_letter_topic
@@ -69,11 +70,11 @@ class DeadLetters:
         if letter is None or topic is None or config is None:
             raise ResponseError(ResponseCode.TOPIC_NOT_EXIST, f"dead letter {offset}: its topic {topic} is not here")
         if not config.perm & WRITE or config.write_queue_nums < 1:
-            raise ResponseError(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
+            raise topic_is_read_only(topic)
         queue_id = self._broker.env.random.randrange(config.write_queue_nums)
-        result = self._broker.append(resurrected(letter, topic, queue_id))
+        result = self._broker.writer.append(resurrected(letter, topic, queue_id))
         if result.status is not PutStatus.OK:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, result.status.value)
         self._broker.stats.put(topic, queue_id, 1, result.size)
-        message_id = offset_id(self._broker.store_host, result.physical_offset)
+        message_id = offset_id(self._broker.writer.host, result.physical_offset)
         return Resent(offset, topic, queue_id, result.queue_offset, message_id)

@@ -15,12 +15,12 @@ from ariane.message import (
     is_valid_name,
     retry_topic,
 )
+from ariane.protocol.codes import V3_4_9
 from ariane.protocol.ids import offset_id
 from ariane.protocol.units import Unit
 
 FIRST_RETRY_LEVEL: Final = 3  # a first failure waits at level 3, each further one a level longer
 DEAD_LETTER_QUEUES: Final = 1
-HEADER_LIMIT_VERSION: Final = 121  # V3_4_9: from here on clients say themselves how often they try
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def decide(group: str, reconsume_times: int, delay_level: int, max_times: int) -
 
 def allowed_times(group_limit: int, client_version: int, header_limit: int | None) -> int:
     """How often a message is tried: as the client says when it is new enough to say it, else as the group says."""
-    if header_limit is not None and client_version >= HEADER_LIMIT_VERSION:
+    if header_limit is not None and client_version >= V3_4_9:
         return header_limit
     return group_limit
 

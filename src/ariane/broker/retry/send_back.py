@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ariane.broker.refusals import broker_is_read_only, no_such_group, topic_is_read_only
 from ariane.broker.retry.retries import DEAD_LETTER_QUEUES, SentBack, allowed_times, decide, sent_back
-from ariane.broker.send.put_status import is_kept
-from ariane.broker.send.target import FAQ
 from ariane.broker.unit_copy import properties_of, topic_of
 from ariane.errors import ResponseError
 from ariane.message import RETRY_TOPIC, SCHEDULE_TOPIC, retry_topic
 from ariane.protocol.bodies import SubscriptionGroupConfig, TopicConfig
-from ariane.protocol.bodies.topics import WRITE
+from ariane.protocol.bodies.topics import UNIT_SUB, WRITE
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import ConsumerSendMsgBackRequest
 from ariane.protocol.units import Unit
 from ariane.remoting import Connection, Handler
-from ariane.store import PutStatus
+from ariane.store import STORED, PutStatus
 
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
-
-_UNIT_SUB = 2  # bit of a topic's sys flag
 
 
 class SendBackHandler:
@@ -52,7 +49,7 @@ class SendBackHandler:
         queues = DEAD_LETTER_QUEUES if where.dead else retry.write_queue_nums
         copy = sent_back(unit, where, broker.env.random.randrange(max(1, queues)))
         broker.kinds.delay.rewrite(copy)
-        result = broker.append(copy)
+        result = broker.writer.append(copy)
         if result.status is not PutStatus.OK:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, result.status.value)
         if copy.topic == SCHEDULE_TOPIC.encode():
@@ -61,7 +58,7 @@ class SendBackHandler:
 
         def kept(status: PutStatus) -> None:
             """The consumer goes on only when the copy is as safe as the message was."""
-            ok = is_kept(status)
+            ok = status in STORED
             code = ResponseCode.SUCCESS if ok else ResponseCode.SYSTEM_ERROR
             connection.answer(request, request.reply(code, remark=None if ok else status.value))
 
@@ -79,22 +76,20 @@ class SendBackHandler:
         auto_create = self._broker.options.auto_create_subscription_group
         config = self._broker.groups.find(group, auto_create=auto_create)
         if config is None:
-            remark = f"subscription group not exist, {group} {FAQ}"
-            raise ResponseError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+            raise no_such_group(group)
         return config
 
     def _check_permission(self) -> None:
         options = self._broker.options
         if not options.broker_permission & WRITE:
-            remark = f"the broker[{options.broker_ip1}] sending message is forbidden"
-            raise ResponseError(ResponseCode.NO_PERMISSION, remark)
+            raise broker_is_read_only(options.broker_ip1)
 
     def _retry_topic(self, config: SubscriptionGroupConfig, unit_mode: bool) -> TopicConfig:
         name = retry_topic(config.group_name)
-        sys_flag = _UNIT_SUB if unit_mode else 0
+        sys_flag = UNIT_SUB if unit_mode else 0
         topic = self._broker.topics.ensure(name, config.retry_queue_nums, sys_flag=sys_flag)
         if not topic.perm & WRITE:
-            raise ResponseError(ResponseCode.NO_PERMISSION, f"the topic[{name}] sending message is forbidden")
+            raise topic_is_read_only(name)
         return topic
 
     def _message(self, offset: int) -> Unit:

@@ -1,4 +1,4 @@
-"""When a stored message counts as stored: at once, or after whatever was promised (flush, replicas)."""
+"""Acknowledging a put: at once, or when what was promised for it holds (flush to disk, copies on slaves)."""
 
 from collections.abc import Callable
 
@@ -9,13 +9,15 @@ Wait = Callable[[PutResult, Done], None]
 
 
 class Acknowledge:
-    """Waits for every promise of a put. With none (asynchronous flush, no replicas) nothing is waited for."""
+    """Waits for every promise of a put; with none (asynchronous flush, no slaves) a put is kept at once."""
 
     def __init__(self, store: MessageStore, *, sync_flush: bool, sync_slave: bool = False) -> None:
         self._store = store
         self.waits: list[Wait] = [self._flushed] if sync_flush else []
         if sync_slave:
             self.waits.append(_no_slave)
+        self.waiting = 0
+        """Sends that are stored and wait for their promises."""
 
     def when_kept(self, result: PutResult, done: Done) -> None:
         """Call `done` with the status to answer, now or later, on the event loop."""
@@ -34,12 +36,12 @@ class Acknowledge:
 
 
 def _no_slave(_: PutResult, done: Done) -> None:
-    """A synchronous master promises a slave's copy; where no slave can be, it says so, and the message is stored."""
+    """A synchronous master promises a slave's copy. No slave can be there yet: the answer says so."""
     done(PutStatus.SLAVE_NOT_AVAILABLE)
 
 
 class _Countdown:
-    """Done when all are; the last promise that failed is the status, as in RocketMQ."""
+    """Calls `done` when every promise was settled; the last that failed gives the status, as in RocketMQ."""
 
     def __init__(self, count: int, done: Done) -> None:
         self._left = count

@@ -4,7 +4,7 @@ from typing import Final
 
 from ariane.message import CLUSTER, DELAY, TRANSACTION_PREPARED, WAIT
 from ariane.protocol.fast.property_form import PropertyForm
-from ariane.protocol.fast.sending import HAS_CLUSTER, HAS_DELAY, HAS_WAIT, Sending, names_in
+from ariane.protocol.fast.sending import HAS_CLUSTER, HAS_WAIT, Sending, names_in
 from ariane.protocol.properties import decode_properties, encode_properties
 from ariane.store import Marks
 
@@ -100,14 +100,6 @@ def waits_for_store(raw: bytes, names: int) -> bool:
 def is_prepared(raw: bytes) -> bool:
     """Whether this is the half of a transaction."""
     return decode_properties(raw.decode()).get(TRANSACTION_PREPARED, "").lower() == "true"
-
-
-def delay_level(raw: bytes) -> int:
-    """The level that a message asks for; 0 for none and for nonsense."""
-    if not names_in(raw) & HAS_DELAY:
-        return 0
-    level = decode_properties(raw.decode()).get(DELAY, "0")
-    return int(level) if level.isascii() and level.isdigit() else 0
 
 
 def without_delay(stored: bytes) -> bytes:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from random import Random
 
+from ariane.broker.config.live import LiveOptions
+from ariane.broker.message_writer import MessageWriter
 from ariane.broker.send.target import SendTarget, SendTargets
+from ariane.broker.stats.counting import BrokerStats
+from ariane.broker.tables.clients import ClientTable
+from ariane.env import Clock
 from ariane.errors import RemotingError, ResponseError
 from ariane.message import MSG_REGION, PUSH_REPLY_TIME, REPLY_TO_CLIENT, TRACE_ON
 from ariane.protocol.codes import RequestCode, ResponseCode
@@ -20,11 +25,8 @@ from ariane.protocol.headers import (
 from ariane.protocol.ids import host_text, offset_id
 from ariane.protocol.properties import decode_properties, encode_properties
 from ariane.protocol.units import Unit, host_flags
-from ariane.remoting import Connection, Handler
+from ariane.remoting import Connection
 from ariane.store import PutStatus
-
-if TYPE_CHECKING:
-    from ariane.broker.server import Broker
 
 log = logging.getLogger("ariane.broker")
 
@@ -32,24 +34,42 @@ PUSH_TIMEOUT = 10.0
 
 
 class ReplyHandler:
-    """Pushes replies to whoever waits for them, and stores a copy when the options say so."""
+    """Pushes each reply to the producer that asked, and stores a copy when the options say so."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._targets = SendTargets(broker)
+    def __init__(
+        self,
+        clients: ClientTable,
+        targets: SendTargets,
+        writer: MessageWriter,
+        stats: BrokerStats,
+        options: LiveOptions,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        self._clients = clients
+        self._targets = targets
+        self._writer = writer
+        self._stats = stats
+        self._options = options
+        self._clock = clock
+        self._random = random
 
     async def reply(self, connection: Connection, request: Command) -> Command:
+        """SEND_REPLY_MESSAGE: field names in full."""
         return await self._reply(connection, request, SendMessageRequest.parse(request.fields))
 
     async def reply_v2(self, connection: Connection, request: Command) -> Command:
+        """SEND_REPLY_MESSAGE_V2: field names of one letter."""
         return await self._reply(connection, request, SendMessageRequestV2.parse(request.fields))
 
     async def _reply(self, connection: Connection, request: Command, header: SendMessageRequest) -> Command:
-        self._check_open()
+        options = self._options.current
+        opens_at = options.start_accept_send_request_time_stamp_ms
+        if self._clock.now_ms() < opens_at:
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {opens_at}")
         target = self._targets.get(header.topic) or self._targets.check(kind_of(header))
         queue_id = self._queue(header, target)
         failed = await self._push(connection, request, header)
-        options = self._broker.options
         fields = {MSG_REGION: options.region_id, TRACE_ON: "true" if options.trace_on else "false"}
         if failed is None:
             fields |= SendMessageResponse("0", queue_id, 0).fields()
@@ -58,25 +78,20 @@ class ReplyHandler:
         code = ResponseCode.SUCCESS if failed is None else ResponseCode.SYSTEM_ERROR
         return request.reply(code, fields, remark=failed)
 
-    def _check_open(self) -> None:
-        opens_at = self._broker.options.start_accept_send_request_time_stamp_ms
-        if self._broker.env.clock.now_ms() < opens_at:
-            raise ResponseError(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {opens_at}")
-
     def _queue(self, header: SendMessageRequest, target: SendTarget) -> int:
         if header.queue_id < 0:
-            return self._broker.env.random.randrange(max(1, target.write_queues))
+            return self._random.randrange(max(1, target.write_queues))
         if header.queue_id >= target.queue_limit:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"request queueId[{header.queue_id}] is illegal")
         return header.queue_id
 
     async def _push(self, connection: Connection, request: Command, header: SendMessageRequest) -> str | None:
-        """Hand the reply over; what went wrong, or None."""
+        """Push the reply; the remark of a failure, or None."""
         properties = decode_properties(header.properties or "")
         client_id = properties.get(REPLY_TO_CLIENT)
         if client_id is None:
             return f"reply message properties[{REPLY_TO_CLIENT}] is null"
-        client = self._broker.clients.find_producer(client_id)
+        client = self._clients.find_producer(client_id)
         if client is None:
             return f"push reply message fail, channel of <{client_id}> not found."
         command = self._command(connection, header, properties, request.body)
@@ -90,7 +105,7 @@ class ReplyHandler:
     def _command(
         self, connection: Connection, header: SendMessageRequest, properties: dict[str, str], body: bytes
     ) -> Command:
-        now = self._broker.env.clock.now_ms()
+        now = self._clock.now_ms()
         pushed = ReplyMessageRequest(
             producer_group=header.producer_group,
             topic=header.topic,
@@ -101,7 +116,7 @@ class ReplyHandler:
             born_timestamp=header.born_timestamp,
             flag=header.flag,
             born_host=connection.peer,
-            store_host=host_text(self._broker.store_host),
+            store_host=host_text(self._writer.host),
             store_timestamp=now,
             properties=encode_properties({**properties, PUSH_REPLY_TIME: str(now)}),
             reconsume_times=header.reconsume_times,
@@ -112,28 +127,22 @@ class ReplyHandler:
     def _store(
         self, connection: Connection, request: Command, header: SendMessageRequest, queue_id: int
     ) -> dict[str, str]:
-        """Keep a copy; that this fails does not make the reply fail."""
-        broker = self._broker
+        """Store a copy. A failure is logged and does not fail the reply, which was delivered."""
         unit = Unit(
             header.topic.encode(),
             request.body,
             (header.properties or "").encode(),
             queue_id=queue_id,
             flag=header.flag,
-            sys_flag=host_flags(header.sys_flag, connection.peer_host, broker.store_host),
+            sys_flag=host_flags(header.sys_flag, connection.peer_host, self._writer.host),
             born_time=header.born_timestamp,
             born_host=connection.peer_host,
             reconsume_times=header.reconsume_times or 0,
         )
-        result = broker.append(unit)
+        result = self._writer.append(unit)
         if result.status is not PutStatus.OK:
             log.warning("a reply was delivered but not stored: %s", result.status.name)
             return {}
-        broker.stats.put(header.topic, queue_id, 1, result.size)
-        message_id = offset_id(broker.store_host, result.physical_offset)
+        self._stats.put(header.topic, queue_id, 1, result.size)
+        message_id = offset_id(self._writer.host, result.physical_offset)
         return SendMessageResponse(message_id, queue_id, result.queue_offset).fields()
-
-
-def handlers(broker: Broker) -> dict[int, Handler]:
-    handler = ReplyHandler(broker)
-    return {RequestCode.SEND_REPLY_MESSAGE: handler.reply, RequestCode.SEND_REPLY_MESSAGE_V2: handler.reply_v2}

@@ -1,35 +1,32 @@
-"""Whether a client may send to a topic, and what the send path must know of it. Asked once a topic, then kept."""
+"""Topics as the send path sees them: whether a client may send to one is decided once, then remembered."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
+from ariane.broker.config.live import LiveOptions
 from ariane.broker.names import check_may_send, check_topic
-from ariane.broker.send.put_status import failure
+from ariane.broker.refusals import FAQ, broker_is_read_only, topic_is_read_only
+from ariane.broker.send.put_status import PutFailures
+from ariane.broker.stats.counting import BrokerStats
+from ariane.broker.tables.groups import GroupTable
+from ariane.broker.tables.persistence import KeptTable
+from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ResponseError
 from ariane.message import RETRY_PREFIX
 from ariane.protocol.bodies import TopicConfig
-from ariane.protocol.bodies.topics import WRITE
+from ariane.protocol.bodies.topics import UNIT, UNIT_SUB, WRITE
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.fast.sending import SendKind
 from ariane.protocol.units import MULTI_TAGS
-from ariane.store import ConsumeQueue, PutStatus
-
-if TYPE_CHECKING:
-    from ariane.broker.server import Broker
-
-FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."  # what clients print behind such errors
-
-_UNIT: Final = 1  # bits of a topic's sys flag
-_UNIT_SUB: Final = 2
+from ariane.store import ConsumeQueue, MessageStore, PutStatus
 
 
 class SendTarget:
-    """A topic that may be sent to."""
+    """A topic that clients may send to, and its queues."""
 
     __slots__ = (
-        "_broker",
         "_queues",
+        "_stats",
+        "_store",
         "config",
         "is_new",
         "name",
@@ -39,12 +36,12 @@ class SendTarget:
         "write_queues",
     )
 
-    def __init__(self, config: TopicConfig, is_new: bool, broker: Broker) -> None:
-        # What every message touches comes first, so that it lies together in memory.
+    def __init__(self, config: TopicConfig, is_new: bool, store: MessageStore, stats: BrokerStats) -> None:
+        # What every message touches comes first: neighbours in memory share cache lines.
         self.queue_limit = max(config.write_queue_nums, config.read_queue_nums)
         self._queues: tuple[ConsumeQueue | None, ...] = (None,) * self.queue_limit
         self.is_new = is_new
-        """Not on the disk yet: a crash now would leave messages that nobody can pull."""
+        """True until the topic is on the disk: a crash before leaves messages that nobody can pull."""
         self.sys_flag = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
         self.retry_group = ""
         if config.topic_name.startswith(RETRY_PREFIX):
@@ -52,77 +49,90 @@ class SendTarget:
         self.config = config
         self.name = config.topic_name.encode()
         self.write_queues = config.write_queue_nums
-        self._broker = broker
+        self._store = store
+        self._stats = stats
 
     def queue(self, queue_id: int) -> ConsumeQueue:
-        """Where messages go, and are counted."""
+        """A queue below `queue_limit`, which counts what is put into it."""
         queue = self._queues[queue_id]
         if queue is None or queue.dropped:
-            queue = self._broker.store.table.find(self.name, queue_id)
+            queue = self._store.table.find(self.name, queue_id)
             assert queue is not None  # its name was checked
-            self._broker.stats.take_count(self.config.topic_name, queue_id, queue.puts)
+            self._stats.take_count(self.config.topic_name, queue_id, queue.puts)
             self._queues = (*self._queues[:queue_id], queue, *self._queues[queue_id + 1 :])
         return queue
 
 
 class SendTargets:
-    """The topics that were found fit for sending, forgotten when topics or options change."""
+    """The topics that clients were found to be allowed to send to, forgotten when topics or options change."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        topics: TopicTable,
+        topics_file: KeptTable,
+        groups: GroupTable,
+        store: MessageStore,
+        stats: BrokerStats,
+        options: LiveOptions,
+        failures: PutFailures,
+    ) -> None:
+        self._topics = topics
+        self._topics_file = topics_file
+        self._groups = groups
+        self._store = store
+        self._stats = stats
+        self._options = options
+        self._failures = failures
         self._known: dict[str, SendTarget] = {}
         self._new: set[str] = set()
-        broker.topics.on_change.append(lambda _: self._known.clear())
-        broker.on_options.append(lambda _: self._known.clear())
+        topics.on_change.append(lambda _: self._known.clear())
+        options.follow(lambda _: self._known.clear())
 
     def get(self, topic: str) -> SendTarget | None:
-        """The topic, if it was found fit."""
+        """The target, if the topic was checked before."""
         return self._known.get(topic)
 
     def check(self, kind: SendKind) -> SendTarget:
-        """The target of a send, made on first use; ResponseError when the topic may not be sent to."""
-        self._check_broker()
+        """The target of a send; the topic is created where options allow it. ResponseError says why there is none.
+
+        Apache's broker leaves a drained broker to the routes and refuses ordered topics only; here it drains.
+        """
+        options = self._options.current
+        if options.broker_role == "SLAVE":
+            raise self._failures.of(PutStatus.SERVICE_NOT_AVAILABLE)
+        if not options.broker_permission & WRITE:
+            raise broker_is_read_only(options.broker_ip1)
         check_topic(kind.topic)
         check_may_send(kind.topic)
-        config = self._broker.topics.get(kind.topic) or self._create(kind)
+        config = self._topics.get(kind.topic) or self._create(kind, options.auto_create_topic_enable)
         if config is None:
             raise ResponseError(
                 ResponseCode.TOPIC_NOT_EXIST, f"topic[{kind.topic}] not exist, apply first please!{FAQ}"
             )
         if not config.perm & WRITE:
-            raise ResponseError(ResponseCode.NO_PERMISSION, f"the topic[{kind.topic}] sending message is forbidden")
-        target = SendTarget(config, kind.topic in self._new, self._broker)
+            raise topic_is_read_only(kind.topic)
+        target = SendTarget(config, kind.topic in self._new, self._store, self._stats)
         self._known[kind.topic] = target
         return target
 
-    def _check_broker(self) -> None:
-        """Apache refuses only ordered topics here and leaves the others to routes; a drained broker should drain."""
-        options = self._broker.options
-        if options.broker_role == "SLAVE":
-            raise failure(self._broker, PutStatus.SERVICE_NOT_AVAILABLE)
-        if not options.broker_permission & WRITE:
-            raise ResponseError(
-                ResponseCode.NO_PERMISSION, f"the broker[{options.broker_ip1}] sending message is forbidden"
-            )
-
-    def _create(self, kind: SendKind) -> TopicConfig | None:
-        topics, retry = self._broker.topics, kind.topic.startswith(RETRY_PREFIX)
-        sys_flag = (_UNIT_SUB if retry else _UNIT) if kind.unit_mode else 0
+    def _create(self, kind: SendKind, auto_create: bool) -> TopicConfig | None:
+        topics, retry = self._topics, kind.topic.startswith(RETRY_PREFIX)
+        sys_flag = (UNIT_SUB if retry else UNIT) if kind.unit_mode else 0
         created = topics.create_on_send(
             kind.topic,
             kind.default_topic,
             kind.default_topic_queue_nums,
             sys_flag,
-            auto_create=self._broker.options.auto_create_topic_enable,
+            auto_create=auto_create,
         )
         if created is None and retry:
-            auto_create = self._broker.options.auto_create_subscription_group
-            if self._broker.groups.find(kind.topic[len(RETRY_PREFIX) :], auto_create=auto_create) is None:
+            auto_create = self._options.current.auto_create_subscription_group
+            if self._groups.find(kind.topic[len(RETRY_PREFIX) :], auto_create=auto_create) is None:
                 return None  # a retry topic belongs to a group
             created = topics.ensure(kind.topic, 1, sys_flag=sys_flag)
         if created is not None:
             self._new.add(kind.topic)
-            self._broker.persistence.topics.when_saved(lambda saved: self._saved(kind.topic, saved))
+            self._topics_file.when_saved(lambda saved: self._saved(kind.topic, saved))
         return created
 
     def _saved(self, topic: str, saved: bool) -> None:

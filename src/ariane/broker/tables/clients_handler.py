@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ariane.broker.names import check_group
-from ariane.broker.pull.subscriptions import compile_filter
 from ariane.broker.request_bodies import body_of
 from ariane.broker.tables.clients import MOST_GROUPS, ClientInfo
 from ariane.errors import ResponseError
-from ariane.filter import FilterSyntaxError, is_tag_type
+from ariane.filter import FilterBusy, FilterSyntaxError, compile_filter, is_tag_type
 from ariane.message import retry_topic
 from ariane.protocol.bodies import CheckClientRequestBody, ConsumerData, ConsumerIdList, HeartbeatData
+from ariane.protocol.bodies.topics import UNIT_SUB
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import GetConsumerListByGroupRequest, UnregisterClientRequest
@@ -20,7 +20,6 @@ from ariane.remoting import Connection, Handler
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
 
-_UNIT_SUB = 2
 _LONGEST_HEARTBEAT = 1 << 20  # bytes: what is in a heartbeat is kept as long as its connection
 
 
@@ -59,7 +58,7 @@ class ClientsHandler:
         except ResponseError:
             return
         if config is not None:
-            sys_flag = _UNIT_SUB if consumer.unit_mode else 0
+            sys_flag = UNIT_SUB if consumer.unit_mode else 0
             self._broker.topics.ensure(retry_topic(consumer.group_name), config.retry_queue_nums, sys_flag=sys_flag)
 
     def unregister(self, connection: Connection, request: Command) -> Command:
@@ -83,6 +82,8 @@ class ClientsHandler:
             compile_filter(self._broker.expressions, subscription.sub_string, kind)
         except FilterSyntaxError as error:
             raise ResponseError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
+        except FilterBusy as error:
+            raise ResponseError(ResponseCode.SYSTEM_BUSY, str(error)) from None
         return request.reply()
 
     def members(self, _: Connection, request: Command) -> Command:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ariane.broker.send.put_status import failure, is_kept
 from ariane.broker.transactions.check import is_hopeless
 from ariane.broker.transactions.half_messages import HALF_QUEUE, committed_message, identity
 from ariane.broker.unit_copy import copy_of, properties_of
@@ -18,7 +17,7 @@ from ariane.protocol.headers import EndTransactionRequest, ResumeCheckHalfMessag
 from ariane.protocol.ids import parse_offset_id
 from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_NOT, TRANSACTION_ROLLBACK, Unit
 from ariane.remoting import Connection, Handler
-from ariane.store import PutStatus
+from ariane.store import STORED, PutStatus
 
 if TYPE_CHECKING:
     from ariane.broker.server import Broker
@@ -70,14 +69,14 @@ class TransactionHandler:
         broker = self._broker
         message = committed_message(half)
         broker.kinds.delay.rewrite(message)
-        result = broker.append(message)
+        result = broker.writer.append(message)
         if result.status is not PutStatus.OK:
-            raise failure(broker, result.status)
+            raise broker.failures.of(result.status)
         broker.stats.put(message.topic.decode(), message.queue_id, 1, result.size)
         broker.kinds.transactions.remove(half)
 
         def kept(status: PutStatus) -> None:
-            code = ResponseCode.SUCCESS if is_kept(status) else ResponseCode.SYSTEM_ERROR
+            code = ResponseCode.SUCCESS if status in STORED else ResponseCode.SYSTEM_ERROR
             connection.answer(request, request.reply(code))
 
         broker.acknowledge.when_kept(result, kept)
@@ -89,7 +88,7 @@ class TransactionHandler:
         unit = self._given_up(header.msg_id)
         properties = {**properties_of(unit), TRANSACTION_CHECK_TIMES: "0"}
         copy = copy_of(unit, HALF_TOPIC, HALF_QUEUE, properties)
-        result = self._broker.append(copy)
+        result = self._broker.writer.append(copy)
         if result.status is not PutStatus.OK:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, NOT_RESUMED)
         copy.queue_offset = result.queue_offset

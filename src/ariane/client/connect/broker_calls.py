@@ -28,11 +28,9 @@ from ariane.protocol.headers import (
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
+from ariane.protocol.headers.consume import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 
-COMMIT_OFFSET = 0x1  # bits of a pull's sys flag
-SUSPEND = 0x2
-SUBSCRIPTION = 0x4
-LITE_PULL = 0x10
+LITE_PULL = 0x10  # a bit of a pull's sys flag that brokers of 4.9 pass over
 
 _STATUS = {
     SUCCESS: PullStatus.FOUND,

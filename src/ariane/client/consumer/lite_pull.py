@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from typing import Unpack
 
-from ariane.client.connect.broker_calls import LITE_PULL, SUBSCRIPTION
+from ariane.client.connect.broker_calls import LITE_PULL
 from ariane.client.connect.instance import Instance
 from ariane.client.connect.lifecycle import Lifecycle
 from ariane.client.connect.namespaces import wrap
@@ -21,6 +21,7 @@ from ariane.client.producer.internal import start_tracer
 from ariane.env import Env
 from ariane.errors import ClientError
 from ariane.message import MessageQueue, ReceivedMessage
+from ariane.protocol.headers.consume import SUBSCRIPTION
 from ariane.remoting import RpcHook
 
 log = logging.getLogger("ariane.client")

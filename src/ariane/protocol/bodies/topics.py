@@ -15,6 +15,8 @@ LARGEST_REGISTRATION = 16 * 1024 * 1024
 READ = 4  # bits of a permission
 WRITE = 2
 INHERIT = 1
+UNIT = 1  # bits of a topic's sys flag
+UNIT_SUB = 2
 
 
 class DataVersion(Body):

@@ -1,8 +1,15 @@
 """Headers of consuming: pulls, offsets, groups, queries, and what a broker asks of a consumer."""
 
+from typing import Final
+
 import msgspec
 
 from ariane.protocol.headers.header import Header, Int32, Int64
+
+COMMIT_OFFSET: Final = 1  # bits of a pull's sys flag
+SUSPEND: Final = 2
+SUBSCRIPTION: Final = 4
+CLASS_FILTER: Final = 8
 
 
 class PullMessageRequest(Header):
