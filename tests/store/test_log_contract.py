@@ -143,8 +143,9 @@ def test_a_kill_while_messages_are_copied_into_the_log_leaves_none_of_them(kind:
     store = open_store(kind, files)
     fill(store, 3)
     end = store.log_max
+    store.hold()
     for n in range(2):
-        store.append(unit(body=b"x%d" % n, pad="y" * 20), dispatch=False)
+        store.append(unit(body=b"x%d" % n, pad="y" * 20))
     length = store.log.written - end
     snapshots: list[MemoryFiles] = []
     files.before_call = lambda: snapshots.append(files.after_kill())
@@ -224,8 +225,9 @@ def test_a_running_store_continues_after_a_cut_at_every_unit(kind: str) -> None:
 
 def test_a_cut_drops_what_was_not_dispatched_and_fails_who_waits_for_more(kind: str) -> None:
     store = open_store(kind, MemoryFiles())
-    kept = store.append(unit(body=b"kept"), dispatch=False)
-    store.append(unit(body=b"gone"), dispatch=False)
+    store.hold()
+    kept = store.append(unit(body=b"kept"))
+    store.append(unit(body=b"gone"))
     done: list[bool] = []
     store.when_flushed(kept.end_offset + 10_000, done.append)  # an offset that another copy of the log has
     assert done == []
