@@ -110,6 +110,8 @@ def test_a_wrong_setting_is_an_error_that_names_it(tmp_path: Path, file: str, te
 def test_a_misspelt_variable_or_keyword_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="name_server: no such setting; did you mean 'name_servers'"):
         Ariane(name_server="a:1")  # type: ignore[call-arg]
+    with pytest.raises(SettingsError, match="name: Value error, a name has letters"):
+        Ariane("my shop")
     with pytest.raises(SettingsError, match=r"cannot be read"):
         load_settings(tmp_path / "missing.toml")
     monkeypatch.setenv("ARIANE_PRODUCERS__GROUP", "x")

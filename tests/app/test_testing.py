@@ -1,10 +1,12 @@
 """TestApp: listeners in memory, and the same test against a cluster in this process."""
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
 
+from ariane import ConsumeStatus, Delivery
 from ariane.app import (
     AppError,
     Ariane,
@@ -15,6 +17,7 @@ from ariane.app import (
     Message,
     ReceivedMessage,
     Retry,
+    SettingsError,
     TransactionState,
 )
 from ariane.errors import ReplyTimeout
@@ -269,3 +272,69 @@ async def test_a_type_that_is_no_payload_is_told_at_the_start() -> None:
     with pytest.raises(AppError, match="Lock is no payload type"):
         async with TestApp(app):
             pass
+
+
+async def test_a_message_that_could_not_be_decoded_is_an_invalid_payload() -> None:
+    app, told = Ariane(), []
+
+    @app.listener("orders", group="g", on_invalid=lambda message, error: told.append(str(error)))
+    def got(body: bytes) -> None:
+        told.append("handled")
+
+    async with TestApp(app) as test:
+        await app.send("orders", b"as it is")
+        [message] = test.sent("orders")
+        broken = replace(message, decode_error="not zlib")
+        [handling] = [running.handling for running in app.running]
+        assert handling.in_thread([broken], Delivery(message.queue)) is ConsumeStatus.CONSUME_SUCCESS
+    assert told == ["handled", "the message is not as its sender wrote it: not zlib"]
+
+
+async def test_mistakes_at_the_template_are_errors_at_the_call() -> None:
+    app = Ariane()
+    async with TestApp(app):
+        for destination in ("", ":tag", "topic:"):
+            with pytest.raises(AppError, match="is no destination"):
+                await app.send(destination, "x")
+        with pytest.raises(AppError, match="header 'h' is list"):
+            await app.send("orders", "x", headers={"h": [1]})  # type: ignore[dict-item]
+        with pytest.raises(AppError, match="cannot be written as JSON"):
+            await app.send("orders", object())
+        with pytest.raises(AppError, match="contradict each other"):
+            await app.send("orders", "x", delay=1, deliver_at=1)
+        with pytest.raises(AppError, match="no converter writes dict as 'text/xml'"):
+            await app.send("orders", {}, content_type="text/xml")
+        with pytest.raises(AppError, match="give it the payload"):
+            await app.send("orders", Message("orders", b"x"))
+        with pytest.raises(AppError, match="there is no transaction listener"):
+            await app.send_in_transaction("orders", "x")
+        with pytest.raises(AppError, match="leave timeout out"):
+            await app.send_oneway("orders", "x", timeout=1)
+        with pytest.raises(SettingsError, match=r"pull_consumer\.group"):
+            await app.receive(str)
+        assert await app.send_batch("orders", []) == []
+
+
+async def test_a_converter_of_ones_own_is_chosen_by_type_and_content_type() -> None:
+    class Reversed:
+        content_type = "text/reversed"
+
+        def takes(self, kind: Any) -> bool:
+            return kind is str
+
+        def encode(self, payload: Any) -> bytes:
+            return bytes(reversed(payload.encode()))
+
+        def decode(self, body: bytes, kind: Any) -> Any:
+            return bytes(reversed(body)).decode()
+
+    app = Ariane(converters=[Reversed()])
+
+    @app.listener("words", group="g")
+    def got(word: str) -> None: ...
+
+    async with TestApp(app) as test:
+        await app.send("words", "tea")
+        await app.send("words", b"raw", content_type="text/plain")
+        assert test.sent("words")[0].body == b"aet"
+        assert [call.args[0] for call in got.mock.call_args_list] == ["tea", "raw"]

@@ -192,6 +192,7 @@ def payload_reader(call: Call, payloads: Payloads) -> Callable[[Context], None] 
             context.payload, valid = [], []
             for message in context.messages:
                 try:
+                    _check_whole(message)
                     context.payload.append(decode_one(message.body, message.properties))
                     valid.append(message)
                 except InvalidPayload as error:
@@ -203,9 +204,17 @@ def payload_reader(call: Call, payloads: Payloads) -> Callable[[Context], None] 
 
     def read(context: Context) -> None:
         message = context.message
+        if message.decode_error is not None:
+            _check_whole(message)
         context.payload = decode(message.body, message.properties)
 
     return read
+
+
+def _check_whole(message: ReceivedMessage) -> None:
+    """A body that could not be decompressed is no payload, whatever its bytes look like."""
+    if message.decode_error is not None:
+        raise InvalidPayload(f"the message is not as its sender wrote it: {message.decode_error}")
 
 
 def as_batch(call: Call, where: str) -> None:

@@ -11,11 +11,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypedDict
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from ariane.app.errors import SettingsError
 from ariane.app.files import read_settings_file
+from ariane.message import is_valid_name
 
 PREFIX: Final = "ARIANE_"
 CONFIG_VARIABLE: Final = "ARIANE_CONFIG"
@@ -28,6 +29,12 @@ StartAt = Literal["last", "first"] | datetime
 
 def _split(value: object) -> object:
     return tuple(part.strip() for part in value.split(";") if part.strip()) if isinstance(value, str) else value
+
+
+def _valid_name(name: str) -> str:
+    if not is_valid_name(name):
+        raise ValueError("a name has letters, digits and the characters - _ % | only")
+    return name
 
 
 def _as_range(value: object) -> object:
@@ -191,7 +198,8 @@ class Settings(BaseSettings):
         nested_model_default_partial_update=True,
     )
 
-    name: str = "ariane-app"
+    name: Annotated[str, AfterValidator(_valid_name)] = "ariane-app"
+    """Letters, digits, `-`, `_`, `%` and `|`: it is the producer's group unless that is set."""
     name_servers: Addresses | None = None
     namespace: str = ""
     access_key: str | None = None

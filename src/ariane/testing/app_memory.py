@@ -26,7 +26,7 @@ from ariane.app.outgoing import Selector
 from ariane.app.settings import ClusterSettings, ListenerSettings, ProducerSettings, PullConsumerSettings
 from ariane.client.producer.queue_choice import by_hash
 from ariane.errors import ClientError, ReplyTimeout
-from ariane.message import CLUSTER, CORRELATION_ID, REPLY_TO_CLIENT, TAGS, UNIQUE_KEY
+from ariane.message import CLUSTER, CORRELATION_ID, HALF_TOPIC, REPLY_TO_CLIENT, TAGS, UNIQUE_KEY
 
 QUEUES = 4
 MAX_TRIES = 16
@@ -241,7 +241,7 @@ class MemoryProducer:
     ) -> ReceivedMessage:
         correlation = f"memory-{next(self.broker.numbers)}"
         more = {CORRELATION_ID: correlation, REPLY_TO_CLIENT: "memory"}
-        asked = Message(message.topic, message.body, properties=message.properties | more)
+        asked = Message.with_properties(message.topic, message.body, message.properties | more)
         reply: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()
         self.broker.replies[correlation] = reply
         try:
@@ -268,7 +268,7 @@ class MemoryProducer:
         self, message: Message, argument: Any = None, *, timeout: float | None = None
     ) -> TransactionResult:
         assert self.listener is not None
-        half = replace(message, topic="RMQ_SYS_TRANS_HALF_TOPIC")
+        half = _as_half(message)
         sent = _result(self.broker.store(half, MessageQueue(message.topic, "memory", 0)))
         failure: Exception | None = None
         try:
@@ -281,9 +281,7 @@ class MemoryProducer:
     async def check(self, message: Message) -> None:
         """A broker asks what became of a transaction."""
         assert self.listener is not None
-        stored = self.broker.store(
-            replace(message, topic="RMQ_SYS_TRANS_HALF_TOPIC"), MessageQueue(message.topic, "memory", 0)
-        )
+        stored = self.broker.store(_as_half(message), MessageQueue(message.topic, "memory", 0))
         await self._end(message, await self.listener.check(replace(stored, topic=message.topic)))
 
     async def _end(self, message: Message, state: TransactionState | None) -> None:
@@ -323,6 +321,10 @@ class MemoryPoller:
         return found
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, wait: bool = True) -> None: ...
+
+
+def _as_half(message: Message) -> Message:
+    return Message.with_properties(HALF_TOPIC, message.body, message.properties, message.flag)
 
 
 def _result(stored: ReceivedMessage) -> SendResult:
