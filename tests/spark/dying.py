@@ -21,7 +21,7 @@ from ariane.spark.sink.decisions import Decision, Decisions
 from ariane.spark.sink.end_transactions import Settlement
 from ariane.spark.sink.options import SinkOptions
 from ariane.spark.sink.writer import Sink, StreamSink
-from ariane.spark.topic.source import RocketmqSource
+from ariane.spark.source import RocketmqSource
 from bench.process import descendants
 
 BEFORE_DECISION = "before the decision"

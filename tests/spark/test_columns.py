@@ -24,9 +24,9 @@ from ariane.protocol.units import (
 )
 from ariane.spark.arrow.columns import COLUMNS, TIMESTAMP, Batch, to_batch
 from ariane.spark.arrow.property_columns import MAP_TYPE, PropertyTable
+from ariane.spark.arrow.scan import End, find_sync, hop
 from ariane.spark.arrow.schema import default_schema
 from ariane.spark.arrow.unit_table import UnitTable
-from ariane.spark.commitlog.scan import End, find_sync, hop
 
 ALL = pa.schema([(name, next(iter(kinds))) for name, kinds in COLUMNS.items()]).set(9, pa.field("properties", MAP_TYPE))
 
@@ -134,7 +134,7 @@ def test_strings_with_as_many_pairs_give_what_the_plain_decoder_gives(
 def test_columns_are_made_without_pandas() -> None:
     unit = laid_out([Unit(b"orders", b"x", b"KEYS\x01k", born_host=HOST, store_host=HOST)])
     code = (
-        "import sys; from ariane.spark.arrow.columns import *; from ariane.spark.commitlog.scan import hop; "
+        "import sys; from ariane.spark.arrow.columns import *; from ariane.spark.arrow.scan import hop; "
         "from ariane.spark.arrow.schema import *; "
         f"view = memoryview({unit!r}); table = UnitTable(view, hop(view, 0, len(view)).starts); "
         "rows = to_batch(Batch(table, 'broker-a'), arrow_schema(default_schema(broker_known=True))); "

@@ -11,14 +11,15 @@ import pytest
 
 from ariane.env import Env
 from ariane.errors import ConfigError, StoreError
+from ariane.spark.arrow.scan import find_sync
 from ariane.spark.arrow.schema import default_schema
 from ariane.spark.commitlog import log_reader
-from ariane.spark.commitlog.log_files import file_system, log_files
+from ariane.spark.commitlog.log_files import log_files
 from ariane.spark.commitlog.log_reader import log_end
 from ariane.spark.commitlog.options import CommitlogOptions
-from ariane.spark.commitlog.scan import find_sync
 from ariane.spark.commitlog.source import CommitlogSource
 from ariane.spark.commitlog.stream import CommitlogStream
+from ariane.spark.file_systems import file_system
 from ariane.store import MessageStore, StoreOptions
 from tests.spark.conftest import RecordedStore
 from tests.store.units import unit

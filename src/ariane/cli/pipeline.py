@@ -81,11 +81,11 @@ def _origin(namesrv: str, topic: str, pattern: str, store: str, option: list[str
 
 def _access(namesrv: str, option: list[str]) -> "Access":
     from ariane.spark.access import ACCESS_OPTIONS, Access
-    from ariane.spark.options import Given
+    from ariane.spark.options import SparkOptions
 
     known = {name.lower() for name in ACCESS_OPTIONS}
     given = {name: value for name, value in _pairs(option).items() if name.lower() in known}
-    return Access.parse(Given.check({"nameServer": namesrv, **given}, ACCESS_OPTIONS, "the pipeline"))
+    return Access.parse(SparkOptions.check({"nameServer": namesrv, **given}, ACCESS_OPTIONS, "the pipeline"))
 
 
 def _print(frame: "DataFrame", what: str) -> None:

@@ -7,7 +7,7 @@ from ariane.client.connect.acl import Signer
 from ariane.client.options import ClientOptions, split_addresses
 from ariane.errors import ConfigError
 from ariane.remoting import TlsClient
-from ariane.spark.options import Given
+from ariane.spark.options import SparkOptions
 
 ACCESS_OPTIONS: Final = (
     "nameServer", "accessKey", "secretKey", "securityToken", "tls", "tlsInsecure", "tlsTrustCertPath",
@@ -31,7 +31,7 @@ class Access:
     tls_key_password: str | None = field(default=None, repr=False)
 
     @classmethod
-    def parse(cls, given: Given) -> "Access":
+    def parse(cls, given: SparkOptions) -> "Access":
         access = cls(
             name_servers=split_addresses(given.required("nameServer").replace(",", ";")),
             access_key=given.text("accessKey") or None,
@@ -51,7 +51,7 @@ class Access:
         access._check_certificates(given)
         return access
 
-    def _check_certificates(self, given: Given) -> None:
+    def _check_certificates(self, given: SparkOptions) -> None:
         """An option that would do nothing is an error: somebody relies on it."""
         for name, needed in (
             ("tlsKeyPath", "tlsCertPath" if self.tls_cert_path is None else ""),

@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Given:
+class SparkOptions:
     """The options of one read or write, by their documented names."""
 
     values: Mapping[str, str]
 
     @classmethod
-    def check(cls, options: Mapping[str, str], known: Collection[str], source: str) -> "Given":
+    def check(cls, options: Mapping[str, str], known: Collection[str], source: str) -> "SparkOptions":
         """Take what Spark passed; ConfigError names an option that this source does not have."""
         names = {name.lower(): name for name in known}
         unknown = sorted(name for name in options if name.lower() not in names)

@@ -18,7 +18,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ariane.spark.commitlog.source import CommitlogSource
-from ariane.spark.topic.source import RocketmqSource
+from ariane.spark.source import RocketmqSource
 
 PUT_BY_STREAMS: Final = ("SPARK_LOCAL_DIRS", "SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE", "SPARK_PYTHON_RUNTIME")
 

@@ -26,7 +26,7 @@ from ariane.protocol.units import (
     body_crc,
 )
 from ariane.spark.arrow.arrays import Ints, Mask, from_numpy, pieces
-from ariane.spark.commitlog.scan import Positions
+from ariane.spark.arrow.scan import Positions
 
 _FIELDS: Final = {
     "size": (">i4", 0),

@@ -2,17 +2,14 @@
 
 import mmap
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pyarrow import fs
-
 from ariane.errors import StoreError
+from ariane.spark.file_systems import file_system, is_remote, join, list_folder
 
 _NAME_DIGITS: Final = 20
-_HADOOP_S3: Final = re.compile(r"^s3[an]://")
 
 
 @dataclass(frozen=True, order=True)
@@ -26,28 +23,6 @@ class LogFile:
     @property
     def end(self) -> int:
         return self.base + self.size
-
-
-def is_remote(path: str) -> bool:
-    """Whether a path is a URI of a file system that Arrow opens, such as s3://."""
-    return "://" in path
-
-
-def file_system(uri: str) -> tuple[fs.FileSystem, str]:
-    """What opens a URI, and the path in there. Spark asks for Hadoop's s3a:// where Arrow says s3://."""
-    return fs.FileSystem.from_uri(_HADOOP_S3.sub("s3://", uri))
-
-
-def join(folder: str, *names: str) -> str:
-    return "/".join((folder.rstrip("/"), *names))
-
-
-def list_folder(folder: str) -> list[str]:
-    """Names in a folder; none when it is not there."""
-    if is_remote(folder):
-        system, path = file_system(folder)
-        return sorted(info.base_name for info in system.get_file_info(fs.FileSelector(path, allow_not_found=True)))
-    return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
 
 def _size(path: str) -> int:
@@ -116,12 +91,3 @@ def open_bytes(file: LogFile, start: int, stop: int) -> Bytes:
     if not file.size:
         return Bytes(memoryview(b""), file.base)
     return Bytes(memoryview(_MAPPED.map(file.path)), file.base)
-
-
-def read_small(path: str) -> bytes:
-    """A whole small file."""
-    if is_remote(path):
-        system, inner = file_system(path)
-        with system.open_input_file(inner) as source:
-            return bytes(source.read())
-    return Path(path).read_bytes()

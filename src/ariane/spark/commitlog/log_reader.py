@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 
 from ariane.errors import StoreError
+from ariane.spark.arrow.scan import End, Hop, find_sync, hop, in_sync
 from ariane.spark.arrow.unit_table import UnitTable
-from ariane.spark.commitlog.log_files import Bytes, LogFile, is_remote, open_bytes
-from ariane.spark.commitlog.scan import End, Hop, find_sync, hop, in_sync
+from ariane.spark.commitlog.log_files import Bytes, LogFile, open_bytes
+from ariane.spark.file_systems import is_remote
 
 BATCH_ROWS: Final = 1 << 14  # what a core keeps in its cache
 BATCH_BYTES: Final = 32 << 20

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ariane.errors import ConfigError
-from ariane.spark.options import Given
+from ariane.spark.options import SparkOptions
 
 SPLIT_BYTES: Final = 64 << 20
 MIN_SPLIT: Final = 4096
@@ -37,7 +37,7 @@ class CommitlogOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "CommitlogOptions":
         """Check everything; ConfigError names what is unknown, malformed or contradictory."""
-        given = Given.check(options, OPTIONS, "rocketmq-commitlog")
+        given = SparkOptions.check(options, OPTIONS, "rocketmq-commitlog")
         given.exclusive("topic", "topicPattern")
         given.exclusive("splitBytes", "minPartitions")
         given.required("path")

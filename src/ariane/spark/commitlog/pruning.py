@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from ariane.spark.arrow.scan import in_sync
 from ariane.spark.arrow.unit_table import UnitTable
 from ariane.spark.commitlog.log_files import LogFile, open_bytes
 from ariane.spark.commitlog.queue_files import entries_of, queues_of, topics_of
-from ariane.spark.commitlog.scan import in_sync
 
 _HEAD = 4096
 

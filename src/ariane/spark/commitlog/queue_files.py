@@ -9,10 +9,11 @@ import numpy.typing as npt
 
 from ariane.errors import StoreError
 from ariane.protocol.units import MAGIC
+from ariane.spark.arrow.scan import Positions
 from ariane.spark.arrow.unit_table import UnitTable
-from ariane.spark.commitlog.log_files import LogFile, join, list_folder, log_files, open_bytes, read_small
+from ariane.spark.commitlog.log_files import LogFile, log_files, open_bytes
 from ariane.spark.commitlog.log_reader import BATCH_ROWS
-from ariane.spark.commitlog.scan import Positions
+from ariane.spark.file_systems import join, list_folder, read_small
 
 ENTRY: Final = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags", ">i8")])  # 20 bytes in a consumequeue file
 

@@ -10,12 +10,12 @@ from pyspark.sql.types import StructType
 
 from ariane.env import Clock, SystemClock
 from ariane.errors import StoreError
+from ariane.spark.arrow.scan import End, find_sync, hop
 from ariane.spark.arrow.schema import arrow_schema
 from ariane.spark.commitlog.log_files import Bytes, LogFile, commitlog_folder, log_files, open_bytes
 from ariane.spark.commitlog.log_reader import LogRange, log_end
 from ariane.spark.commitlog.options import CommitlogOptions
 from ariane.spark.commitlog.reader import LogPartition, read_partition
-from ariane.spark.commitlog.scan import End, find_sync, hop
 
 _IDLE_MS = 200  # between two looks at files in which nothing was new
 

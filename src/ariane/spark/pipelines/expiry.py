@@ -9,9 +9,9 @@ from ariane.client.sync import Admin
 from ariane.errors import ArianeError, ConfigError
 from ariane.message import MessageQueue
 from ariane.spark.access import Access
+from ariane.spark.arrow.scan import hop
 from ariane.spark.arrow.unit_table import UnitTable
 from ariane.spark.cluster import Bounds, Cluster
-from ariane.spark.commitlog.scan import hop
 from ariane.spark.offsets import from_json
 from ariane.spark.pipelines.origin import Topics
 from ariane.spark.topic.options import TopicOptions

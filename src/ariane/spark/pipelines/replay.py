@@ -24,7 +24,7 @@ from ariane.message import (
     UNIQUE_KEY,
     WAIT,
 )
-from ariane.spark.options import Given
+from ariane.spark.options import SparkOptions
 from ariane.spark.pipelines.archive import read_archive
 from ariane.spark.pipelines.folders import Folder
 from ariane.spark.pipelines.replay_state import Part, State, last_offsets, offset_in, queue
@@ -57,7 +57,7 @@ class Replay:
 
     def range_ms(self) -> tuple[int | None, int | None]:
         """The times in milliseconds; ConfigError says which is none."""
-        given = Given({"start": self.start, "end": self.end})
+        given = SparkOptions({"start": self.start, "end": self.end})
         return given.milliseconds("start"), given.milliseconds("end")
 
     @property

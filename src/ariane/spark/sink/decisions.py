@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ariane.env import FileLock, SystemFiles
-from ariane.spark.commitlog.log_files import file_system, is_remote, join, list_folder, read_small
+from ariane.spark.file_systems import is_remote, join, list_folder, read_small, remove, replace_file
 
 FOLDER: Final = "ariane-sink"
 _NAME: Final = re.compile(r"(\d+|write-[0-9a-f]+)\.json")
@@ -101,7 +101,7 @@ class Decisions:
 
     def save(self, decision: Decision) -> None:
         """Decide. After this returns the batch is committed, whatever happens."""
-        write_atomically(join(self._folder, f"{decision.name}.json"), json.dumps(asdict(decision)).encode())
+        replace_file(join(self._folder, f"{decision.name}.json"), json.dumps(asdict(decision)).encode())
         if decision.name.isdigit():
             self._forget(int(decision.name) - KEEP)
 
@@ -129,25 +129,3 @@ def _read(raw: bytes) -> Decision:
 
 def _try(one: dict[str, Any]) -> Try:
     return Try(one["token"], [Halves(**halves) for halves in one["halves"]], one["topics"])
-
-
-def write_atomically(path: str, data: bytes) -> None:
-    """A crash leaves the old file or the new one. Object stores give that by themselves."""
-    if is_remote(path):
-        system, inner = file_system(path)
-        system.create_dir(inner.rpartition("/")[0], recursive=True)
-        with system.open_output_stream(inner) as stream:
-            stream.write(data)
-        return
-    files = SystemFiles()
-    files.make_folder(Path(path).parent)
-    files.replace(Path(path), data)
-
-
-def remove(path: str) -> None:
-    """Remove one file."""
-    if is_remote(path):
-        system, inner = file_system(path)
-        system.delete_file(inner)
-    else:
-        Path(path).unlink(missing_ok=True)

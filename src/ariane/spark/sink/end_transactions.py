@@ -15,11 +15,11 @@ from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.headers import EndTransactionRequest
 from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from ariane.spark.arrow.property_columns import PropertyTable
+from ariane.spark.arrow.scan import hop
 from ariane.spark.arrow.unit_table import UnitTable
 from ariane.spark.backlog import await_done
 from ariane.spark.broker_connection import BrokerConnection
 from ariane.spark.cluster import Cluster
-from ariane.spark.commitlog.scan import hop
 from ariane.spark.offsets import Offsets, from_json
 from ariane.spark.sink.decisions import Decision, Halves
 from ariane.spark.sink.options import SinkOptions

@@ -8,7 +8,7 @@ from typing import Final
 from ariane.errors import ConfigError
 from ariane.message import is_valid_name
 from ariane.spark.access import ACCESS_OPTIONS, Access
-from ariane.spark.options import Given
+from ariane.spark.options import SparkOptions
 
 SINK_OPTIONS: Final = (
     "topic", "group", "delivery", "batchBytes", "window", "sendTimeoutMs", "sendRetries", "rate", "checkpointLocation",
@@ -43,7 +43,7 @@ class SinkOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SinkOptions":
         """Check everything; ConfigError names what is unknown, malformed or missing."""
-        given = Given.check(options, (*ACCESS_OPTIONS, *SINK_OPTIONS), "the rocketmq sink")
+        given = SparkOptions.check(options, (*ACCESS_OPTIONS, *SINK_OPTIONS), "the rocketmq sink")
         parsed = cls(
             access=Access.parse(given),
             topic=given.text("topic") or None,

@@ -13,7 +13,7 @@ from ariane.message import is_valid_name
 from ariane.spark import offsets
 from ariane.spark.access import ACCESS_OPTIONS, Access
 from ariane.spark.offsets import EARLIEST, LATEST, Offsets
-from ariane.spark.options import Given
+from ariane.spark.options import SparkOptions
 
 log = logging.getLogger("ariane.spark")
 
@@ -55,7 +55,7 @@ class TopicOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str], *, streaming: bool) -> "TopicOptions":
         """Check everything; ConfigError names what is unknown, malformed or contradictory."""
-        given = Given.check(options, (*ACCESS_OPTIONS, *SOURCE_OPTIONS), "the rocketmq source")
+        given = SparkOptions.check(options, (*ACCESS_OPTIONS, *SOURCE_OPTIONS), "the rocketmq source")
         _refuse(given, BATCH_ONLY if streaming else STREAM_ONLY, streaming)
         for names in (("topic", "topicPattern"), ("startingOffsets", "startingTimestamp")):
             given.exclusive(*names)
@@ -89,7 +89,7 @@ class TopicOptions:
             False, 10.0,
         )  # fmt: skip
 
-    def _check(self, given: Given, streaming: bool) -> None:
+    def _check(self, given: SparkOptions, streaming: bool) -> None:
         if not is_valid_name(self.group):
             raise ConfigError(f"option group={self.group!r}: not a valid name")
         if self.commit_offsets and "group" not in given and streaming:
@@ -125,14 +125,14 @@ def _check_order(start: Offsets, end: Offsets) -> None:
             )
 
 
-def _refuse(given: Given, names: tuple[str, ...], streaming: bool) -> None:
+def _refuse(given: SparkOptions, names: tuple[str, ...], streaming: bool) -> None:
     for name in names:
         if name in given:
             where = "a stream" if streaming else "a batch read"
             raise ConfigError(f"option {name} has no meaning in {where}")
 
 
-def _topics(given: Given) -> tuple[str, ...]:
+def _topics(given: SparkOptions) -> tuple[str, ...]:
     topics = given.names("topic")
     if not topics and "topicPattern" not in given:
         raise ConfigError("option topic is required (or topicPattern)")
@@ -142,7 +142,7 @@ def _topics(given: Given) -> tuple[str, ...]:
     return topics
 
 
-def _point(given: Given, name: str, default: int) -> Point:
+def _point(given: SparkOptions, name: str, default: int) -> Point:
     text = given.text(name)
     words: dict[str, Point] = {"": default, "earliest": EARLIEST, "latest": LATEST}
     if text.lower() in words:
@@ -153,7 +153,7 @@ def _point(given: Given, name: str, default: int) -> Point:
         raise ConfigError(f"option {name}={text!r}: {error}") from None
 
 
-def _expression(given: Given) -> Expression:
+def _expression(given: SparkOptions) -> Expression:
     text = given.text("subExpression") or "*"
     if given.one_of("subExpressionType", "TAG", ("TAG", "SQL92")) == "SQL92":
         _check_sql(text)

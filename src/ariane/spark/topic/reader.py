@@ -11,8 +11,8 @@ from ariane.errors import StoreError
 from ariane.message import TAGS
 from ariane.spark.arrow.arrays import Mask, to_numpy
 from ariane.spark.arrow.columns import Batch, to_batch
+from ariane.spark.arrow.scan import End, hop
 from ariane.spark.arrow.unit_table import UnitTable
-from ariane.spark.commitlog.scan import End, hop
 from ariane.spark.topic.options import TopicOptions, tags_of
 from ariane.spark.topic.pull_range import QueueSlice, SlicePuller
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from ariane.errors import ConfigError
 from ariane.spark.access import ACCESS_OPTIONS
 from ariane.spark.arrow.schema import default_schema
-from ariane.spark.options import Given
+from ariane.spark.options import SparkOptions
 from ariane.spark.sink.options import SINK_OPTIONS, SinkOptions
 from ariane.spark.topic.options import SOURCE_OPTIONS, TopicOptions
 
@@ -24,7 +24,7 @@ class RocketmqSource(DataSource):
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
-        Given.check(options, {*ACCESS_OPTIONS, *SOURCE_OPTIONS, *SINK_OPTIONS}, "rocketmq")
+        SparkOptions.check(options, {*ACCESS_OPTIONS, *SOURCE_OPTIONS, *SINK_OPTIONS}, "rocketmq")
 
     @classmethod
     def name(cls) -> str:
