@@ -242,7 +242,7 @@ def test_a_task_sends_a_window_ahead_and_waits_as_long_and_tries_as_often_as_it_
         options = {"window": 3, "batchBytes": 1024, "sendTimeoutMs": 300}
         for retries in (0, 1):
             came.clear()
-            with pytest.raises(SendError, match=r"1 messages to .* were not stored: .* did not answer in 0.3 s"):
+            with pytest.raises(SendError, match=r"1 messages to .* were not stored: .* did not answer within 0.3 s"):
                 sink(cluster.namesrv, topic, sendRetries=retries, **options).send(
                     iter([rows(range(9), 1024)]), Work("write", "0", 0)
                 )
