@@ -338,3 +338,21 @@ async def test_a_converter_of_ones_own_is_chosen_by_type_and_content_type() -> N
         await app.send("words", b"raw", content_type="text/plain")
         assert test.sent("words")[0].body == b"aet"
         assert [call.args[0] for call in got.mock.call_args_list] == ["tea", "raw"]
+
+
+async def test_a_failing_callback_for_invalid_payloads_has_the_message_retried() -> None:
+    app, tries = Ariane(), []
+
+    def refuse(message: ReceivedMessage, error: Exception) -> None:
+        tries.append(message.reconsume_times)
+        if len(tries) < 3:
+            raise OSError("no room for it")
+
+    @app.listener("orders", group="plain", on_invalid=refuse)
+    def plain(order: Order) -> None: ...
+
+    async with TestApp(app) as test:
+        await app.send("orders", "no order")
+        assert tries == [0, 1, 2]
+        assert test.dead_letters("plain") == []
+    assert plain.figures.in_flight == 0

@@ -200,13 +200,17 @@ def payload_reader(call: Call, payloads: Payloads) -> Callable[[Context], None] 
             context.messages = valid
 
         return read_batch
-    decode = payloads.decoder(kind)
+    decode, is_plain = payloads.decoder(kind), payloads.is_plain
+    decode_body = decoder_for(kind) if is_plain else None
 
     def read(context: Context) -> None:
         message = context.message
         if message.decode_error is not None:
             _check_whole(message)
-        context.payload = decode(message.body, message.properties)
+        if decode_body is not None:
+            context.payload = decode_body(message.body)
+        else:
+            context.payload = decode(message.body, message.properties)
 
     return read
 

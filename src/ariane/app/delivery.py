@@ -66,8 +66,8 @@ class Handling:
         if not wanted:
             return ConsumeStatus.CONSUME_SUCCESS
         context = Context(self._app, self._listener, wanted, delivery)
-        figures, started = self._figures, perf_counter()
-        figures.begin()
+        figures, started, handled = self._figures, perf_counter(), 0
+        figures.under_way.add(context)
         token = current.set(context)
         try:
             if not self._prepare(context):
@@ -76,13 +76,15 @@ class Handling:
                 status = self._judge(context, call_plain(self._call, context))
         except Exception as error:
             status = self._fail(context, error)
+        try:
+            handled = self._settle(context, status, messages, delivery)
+            if context.invalid and self._listener.invalid_handler is not None:
+                self._tell_invalid_plainly(context)
+            return status
         finally:
             current.reset(token)
-        handled = self._settle(context, status, messages, delivery)
-        if context.invalid and self._listener.invalid_handler is not None:
-            self._tell_invalid_plainly(context)
-        figures.end(perf_counter() - started, handled)
-        return status
+            figures.under_way.discard(context)
+            figures.end(perf_counter() - started, handled)
 
     async def in_loop(self, messages: list[ReceivedMessage], delivery: Delivery) -> ConsumeStatus:
         """Handle messages in the event loop."""
@@ -91,7 +93,7 @@ class Handling:
             return ConsumeStatus.CONSUME_SUCCESS
         context = Context(self._app, self._listener, wanted, delivery)
         figures, started, handled = self._figures, perf_counter(), 0
-        figures.begin()
+        figures.under_way.add(context)
         token = current.set(context)
         try:
             try:
@@ -107,6 +109,7 @@ class Handling:
             return status
         finally:
             current.reset(token)
+            figures.under_way.discard(context)
             figures.end(perf_counter() - started, handled)
 
     async def _call_function(self, context: Context) -> Any:
@@ -129,7 +132,8 @@ class Handling:
                     raise Retry("the queue must not go on without its invalid messages")
                 if not context.messages:
                     return False
-        self._listener.note_payload(context)
+        if self._listener.is_recorded:
+            self._listener.note_payload(context)
         return True
 
     def _wanted(self, messages: list[ReceivedMessage]) -> list[ReceivedMessage]:

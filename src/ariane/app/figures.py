@@ -8,10 +8,10 @@ BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 
 class ListenerFigures:
-    """Counts of one listener. Plain functions run in threads, so that every change is made under a lock."""
+    """Counts of one listener. Plain functions run in threads, so that counts change under a lock."""
 
     __slots__ = (
-        "_lock", "buckets", "dead_lettered", "failed", "handled", "in_flight", "invalid", "retried", "seconds",
+        "_lock", "buckets", "dead_lettered", "failed", "handled", "invalid", "retried", "seconds", "under_way",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -26,20 +26,19 @@ class ListenerFigures:
         """Messages sent to the dead letters at once."""
         self.invalid = 0
         """Messages whose payload was not of the declared type."""
-        self.in_flight = 0
-        """Deliveries under way."""
+        self.under_way: set[object] = set()
+        """The contexts of deliveries that have begun; adding and discarding is atomic."""
         self.seconds = 0.0
         self.buckets = [0] * (len(BUCKETS) + 1)
 
-    def begin(self) -> None:
-        """A delivery begins."""
-        with self._lock:
-            self.in_flight += 1
+    @property
+    def in_flight(self) -> int:
+        """Deliveries under way."""
+        return len(self.under_way)
 
     def end(self, seconds: float, handled: int) -> None:
         """A delivery ended, with so many messages consumed."""
         with self._lock:
-            self.in_flight -= 1
             self.handled += handled
             self.seconds += seconds
             self.buckets[bisect_left(BUCKETS, seconds)] += 1

@@ -140,6 +140,7 @@ class Listener(Generic[P, R]):
             self.keywords["sql"] = sql.expression
         self.consumer: ConsumingClient | None = None
         self._mock: MagicMock | None = None
+        self.is_recorded = False
         own = self._check(self.keywords)
         if own.batch > 1:
             as_batch(self.call, self.name)
@@ -160,9 +161,10 @@ class Listener(Generic[P, R]):
     def record(self, mock: MagicMock | None) -> None:
         """Record payloads in a mock from now on."""
         self._mock = mock
+        self.is_recorded = mock is not None
 
     def note_payload(self, context: Context) -> None:
-        """Tell the mock, if there is one."""
+        """Tell the mock."""
         if self._mock is not None:
             self._mock(context.payload if self.call.takes_payload else context.message)
 

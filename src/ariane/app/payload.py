@@ -49,6 +49,11 @@ class Payloads:
     def __init__(self, converters: Sequence[Converter] = ()) -> None:
         self._converters = tuple(converters)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether only the built-in converters are there, which need no content type to decode."""
+        return not self._converters
+
     def encode(self, payload: Any, content_type: str | None = None) -> tuple[bytes, str]:
         """Bytes and content type of a payload."""
         for converter in self._converters:

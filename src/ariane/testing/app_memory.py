@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import itertools
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,8 @@ from ariane.app.settings import ClusterSettings, ListenerSettings, ProducerSetti
 from ariane.client.producer.queue_choice import by_hash
 from ariane.errors import ClientError, ReplyTimeout
 from ariane.message import CLUSTER, CORRELATION_ID, HALF_TOPIC, REPLY_TO_CLIENT, TAGS, UNIQUE_KEY
+
+log = logging.getLogger("ariane.testing")
 
 QUEUES = 4
 MAX_TRIES = 16
@@ -77,7 +80,11 @@ class _Subscriber:
             most = MAX_TRIES
         while True:
             delivery = Delivery(message.queue)
-            status = await self._call([message], delivery)
+            try:
+                status = await self._call([message], delivery)
+            except Exception:  # as the client does
+                log.warning("a listener of %s failed; the message comes again", self.group, exc_info=True)
+                status = ConsumeStatus.RECONSUME_LATER
             if status is ConsumeStatus.CONSUME_SUCCESS:
                 self.handled += 1
                 return
