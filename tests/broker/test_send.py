@@ -109,7 +109,7 @@ def test_properties_of_a_form_are_stored_as_any_others(pairs: list[tuple[str, st
         stored = stored_properties(sending.properties, names, b"c1")
         found = forms.get(sending)
         if found is not None:
-            assert found.before + sending.key + found.behind == stored
+            assert found.before + sending.key + found.after == stored
             marks = Marks(stored)
             assert (found.marks.tags_code, found.marks.keys) == (marks.tags_code, marks.keys)
             assert (found.marks.unique_at, found.marks.unique_end) == (marks.unique_at, marks.unique_end)

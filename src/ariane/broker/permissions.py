@@ -1,4 +1,4 @@
-"""What each request needs: the permission that access control asks for before a handler sees the request."""
+"""The permission that each request needs; access control checks it before the handler runs."""
 
 from enum import Enum
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from ariane.protocol.codes import RequestCode as Code
 
 RESEND_DEAD_LETTERS: Final = 30_001
-"""A request code of Ariane's own, far from those that Apache gives out."""
+"""A request code of Ariane's own, far from those that Apache assigns."""
 
 
 class Permission(Enum):

@@ -1,6 +1,8 @@
-"""Which messages a consumer gets: by tags, by an SQL92 expression, and what is remembered of the expressions.
+"""Filters: which messages a consumer gets, by tags or by an SQL92 expression. Used by broker and Spark.
 
-A filter is anything with the two questions of `MessageFilter`.
+`interface` says what a filter is; `tags`, `sql92` and `retry` are filters; `stored_filter` adapts them to the store.
+`expression` parses SQL92 (sql92.lark) into `nodes`, which compare by `comparing` and `java_values`; `limits` bounds
+what an expression may cost. `registry` holds the expressions of consumer groups with their `bloom` filter (`murmur3`).
 """
 
 from ariane.filter.bloom import Bloom

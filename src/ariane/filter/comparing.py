@@ -1,4 +1,4 @@
-"""How two values of known types compare: one function for each pair of types, chosen when an expression is compiled."""
+"""Comparison of two values of known types: one function for each pair, chosen when an expression is compiled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Type(Enum):
 
 NUMBERS = frozenset({Type.INTEGER, Type.LONG, Type.DOUBLE})
 
-# The operands are of the two types that the table below is asked for, which no static type can say.
+# The operands have the two types of the table's key, which static types cannot express.
 Compare = Callable[[Any, Any], int]
 
 
@@ -93,11 +93,11 @@ COMPARE: dict[tuple[Type, Type], Compare] = {
 }
 
 
-# A property's text beside a constant: what to make of it so that Python's own operators compare as Java does.
+# How to convert a property's text so that Python's operators compare it with a constant as Java does.
 # Doubles are not here: Java has NaN above all others.
 CONVERT: dict[Type, Callable[[str], Any]] = {_I: integer_of, _L: long_of, _B: boolean_of}
 
 
 def comparison_of(left: Type, right: Type) -> Compare:
-    """The comparison of two types; for pairs that do not go together the one that says unequal."""
+    """The comparison of two types; types that do not convert into each other are unequal."""
     return COMPARE.get((left, right), _never)

@@ -1,4 +1,4 @@
-"""From the text of an SQL92 filter to a compiled expression."""
+"""Parses the text of an SQL92 filter into a compiled expression."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def parse(text: str) -> Node:
 
 
 def _read(reading: Any, seen: list[Token]) -> Node:
-    """Feeds tokens until one does not fit; if the expression is complete then, it counts. `seen` keeps the last."""
+    """Feed tokens until one does not fit; an expression that is complete then counts. `seen` holds the last token."""
     try:
         for token in reading.iter_parse():
             seen[:] = [token]

@@ -1,4 +1,4 @@
-"""What the pull path asks a filter."""
+"""The interface of a filter."""
 
 from __future__ import annotations
 

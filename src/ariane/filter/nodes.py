@@ -25,7 +25,7 @@ ORDERS: dict[str, Callable[[int, int], bool]] = {
 
 
 class WrongOperand(ValueError):
-    """An operator was given something it cannot work with; known without any message."""
+    """An operand that its operator cannot take, whatever the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _equal(left: Node, right: Node) -> Node:
 
 
 def _property_equals(name: str, right: Node) -> Evaluate:
-    """The most frequent condition by a shorter way."""
+    """The most frequent condition, with fewer calls."""
     wanted = right.value
     if right.type is Type.STRING:
         return lambda properties: None if (text := properties.get(name)) is None else text == wanted
@@ -171,7 +171,7 @@ def ordered(left: Node, sign: str, right: Node) -> Node:
 
 
 def _property_ordered(name: str, sign: str, right: Node) -> Evaluate:
-    """A property beside a whole number, by a shorter way."""
+    """A property compared with a whole number, with fewer calls."""
     limit, decide, convert = right.value, ORDERS[sign], CONVERT[right.type]
     return lambda properties: None if (text := properties.get(name)) is None else decide(convert(text), limit)
 

@@ -1,4 +1,4 @@
-"""What is remembered of the consumers' expressions: the state behind consumerFilter.json."""
+"""The expressions of consumer groups: the content of consumerFilter.json."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRESUMED_DEAD_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a group wants of a topic: the expression of its latest version counts."""
+    """The expression of a group for a topic; the highest version counts."""
 
     topic: str
     expression: str
@@ -47,7 +47,7 @@ class FilterData(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def dead(self) -> bool:
-        """Nobody of the group wants it any more."""
+        """Whether no consumer of the group subscribes with it any more."""
         return self.dead_time >= self.born_time
 
     @property
@@ -88,7 +88,7 @@ class ConsumerFilters:
         return [groups[group] for groups in self._by_topic.values() if group in groups]
 
     def register_group(self, group: str, subscriptions: Iterable[Subscription], now_ms: int) -> None:
-        """All that a group wants, from its heartbeat; what it no longer wants dies."""
+        """Take over the subscriptions of a heartbeat; expressions that are not among them die."""
         wanted = list(subscriptions)
         for subscription in wanted:
             self.register(group, subscription, now_ms)
@@ -98,7 +98,7 @@ class ConsumerFilters:
                 self._put(replace_time(data, now_ms))
 
     def register(self, group: str, subscription: Subscription, now_ms: int) -> bool:
-        """Takes an expression over if it is newer; False when it is not, or is by tags, or does not compile."""
+        """Take over an expression if it is newer; False when it is not, selects by tags, or does not compile."""
         if is_tag_type(subscription.expression_type) or not subscription.expression:
             return False
         old = self.get(subscription.topic, group)
@@ -115,7 +115,7 @@ class ConsumerFilters:
                 self._put(replace_time(data, now_ms))
 
     def clean(self, now_ms: int) -> None:
-        """Forgets what has been dead for too long."""
+        """Remove expressions that have been dead for too long."""
         for topic, groups in list(self._by_topic.items()):
             kept = {name: data for name, data in groups.items() if not self._is_over(data, now_ms)}
             if kept:
@@ -133,7 +133,7 @@ class ConsumerFilters:
         return {"filterDataByTopic": topics}
 
     def load(self, content: Mapping[str, Any], now_ms: int) -> None:
-        """Takes the content of consumerFilter.json over; ValueError when it has another shape.
+        """Take over the content of consumerFilter.json; ValueError when it has another shape.
 
         All of it counts as dead until the consumers come back, and none of it counts when the Bloom filter has
         another size now. An expression that does not compile is left out, so its consumer registers it again.
@@ -182,7 +182,7 @@ class ConsumerFilters:
             return True
         if self._add(old.consumer_group, subscription, now_ms):
             return True
-        # The group now wants something that does not compile: its pulls must fail, not get the old selection.
+        # The new expression does not compile: pulls must fail instead of filtering by the old one.
         del self._by_topic[old.topic][old.consumer_group]
         return False
 
@@ -197,7 +197,7 @@ class ConsumerFilters:
 
 
 def replace_time(data: FilterData, dead_time: int) -> FilterData:
-    """The same, dead since then, or alive for 0."""
+    """Copy with another time of death; 0 is alive."""
     return msgspec.structs.replace(data, dead_time=dead_time)
 
 

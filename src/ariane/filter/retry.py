@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from ariane.filter.interface import MessageFilter
 from ariane.filter.registry import ConsumerFilters
-
-RETRY_TOPIC = "RETRY_TOPIC"
+from ariane.message import RETRY_TOPIC
 
 
 class RetryFilter:

@@ -40,7 +40,7 @@ class Sql92Filter:
         self._evaluate = node.evaluate
 
     def matches_code(self, tags_code: int) -> bool:
-        """Always: only the message itself can say."""
+        """Always: the properties decide."""
         return True
 
     def matches_message(self, properties: Mapping[str, str]) -> bool:

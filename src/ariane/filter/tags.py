@@ -24,13 +24,13 @@ class TagFilter:
 
     @classmethod
     def of_expression(cls, expression: str | None) -> MessageFilter:
-        """The filter of `a || b`; of `*`, nothing at all and None every message."""
+        """The filter of `a || b`; `*`, an empty text and None match every message."""
         if not expression or expression == ALL_TAGS:
             return MatchAll()
         return cls(string_hash(tag) for tag in split_tags(expression))
 
     def matches_code(self, tags_code: int) -> bool:
-        """Whether the code, of which only the low 32 bits count, is one of ours."""
+        """Whether the code, of which only the low 32 bits count, is among the wanted ones."""
         if tags_code in self.codes:
             return True
         return not INTEGER_MIN <= tags_code <= INTEGER_MAX and signed32(tags_code) in self.codes

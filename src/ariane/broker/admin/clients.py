@@ -1,4 +1,4 @@
-"""Who is connected, as operators ask for it."""
+"""Lists of connected clients."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def _connections(clients: Iterable[ClientInfo]) -> list[ConnectionBody]:
 
 
 def _producer_info(client: ClientInfo) -> ProducerInfo:
-    """The address is in Java's form, with a slash where the host name would be."""
+    """One row. The address has Java's form: a slash in place of the host name."""
     address = f"/{client.connection.peer}"
     return ProducerInfo(client.client_id, address, client.language, client.version, client.last_update_ms)
 
 
 def _described(found: Inconsistency) -> dict[str, Any]:
-    """Who of a group differs from the others, and how."""
+    """The members whose subscriptions differ from the others', and the differences."""
     differences = [
         {"clientId": d.client_id, "missing": list(d.missing), "extra": list(d.extra)} for d in found.differences
     ]

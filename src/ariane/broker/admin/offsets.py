@@ -12,11 +12,11 @@ from ariane.protocol.command import Command
 from ariane.protocol.headers import CloneGroupOffsetRequest, QueryCorrectionOffsetRequest
 from ariane.remoting import Connection
 
-JAVA_LONG_MAX = (1 << 63) - 1  # says: this queue needs no correction
+JAVA_LONG_MAX = (1 << 63) - 1  # the value for a queue that needs no correction
 
 
 class AdminOffsetsHandler:
-    """Answers about committed offsets."""
+    """Lists, clones and corrects committed offsets."""
 
     def __init__(self, offsets: OffsetTable, topics: TopicTable, clients: ClientTable, delay: Delay) -> None:
         self._offsets = offsets
@@ -31,7 +31,7 @@ class AdminOffsetsHandler:
         return request.reply(body=self._delay.encode())
 
     def clone(self, _: Connection, request: Command) -> Command:
-        """Give one group the offsets of another; without a topic in all (Apache's broker then clones nothing)."""
+        """CLONE_GROUP_OFFSET: copy offsets to another group, in all topics if none is named (Apache: in none)."""
         header = CloneGroupOffsetRequest.parse(request.fields)
         check_group(header.dest_group)
         offsets = self._offsets
@@ -42,12 +42,12 @@ class AdminOffsetsHandler:
         return request.reply()
 
     def _is_read(self, group_name: str, topic: str) -> bool:
-        """Whether an online group subscribes to a topic; one that is offline may have."""
+        """Whether a group subscribes to a topic; an offline group may have."""
         group = self._clients.consumer_group(group_name)
         return group is None or not group.subscriptions or topic in group.subscriptions
 
     def correction(self, _: Connection, request: Command) -> Command:
-        """The lowest offset of each queue among all groups, or the largest number where a group is below that."""
+        """QUERY_CORRECTION_OFFSET: the lowest offset of each queue, or the largest number where the group is below."""
         header = QueryCorrectionOffsetRequest.parse(request.fields)
         left_out = [name for name in (header.filter_groups or "").split(",") if name]
         lowest = self._offsets.lowest(header.topic, left_out)

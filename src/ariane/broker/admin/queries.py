@@ -1,4 +1,4 @@
-"""Messages by key and by place."""
+"""Messages by key and by log offset."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class AdminQueriesHandler:
 
 
 def _has_key(stored: memoryview, topic: bytes, key: bytes) -> bool:
-    """Whether a message is really one of the topic with the key: the index knows hashes only."""
+    """Whether a message has the topic and the key: the index holds only their hash."""
     unit = decode_unit(stored)
     if unit.topic != topic:
         return False

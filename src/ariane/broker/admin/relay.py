@@ -1,4 +1,4 @@
-"""Requests that a broker passes on to a consumer: for its state, and to consume one message now."""
+"""Requests that the broker relays to a consumer: for its state, and to consume one message now."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STATUS_TIMEOUT = 5.0
 
 
 class RelayHandler:
-    """Asks consumers on behalf of operators."""
+    """Relays requests of operators to consumers."""
 
     def __init__(self, clients: ClientTable, store: MessageStore, options: LiveOptions) -> None:
         self._clients = clients
@@ -95,13 +95,13 @@ class RelayHandler:
         return [m for m in group.members.values() if not client_id or m.client_id == client_id]
 
     async def _ask_status(self, member: ClientInfo, header: GetConsumerStatusRequest) -> dict[Any, Any] | None:
-        """The member's queues and offsets as it wrote them; None when it does not say."""
+        """The member's queues and offsets as it sent them; None without an answer."""
         fields = GetConsumerStatusRequest(header.topic, header.group).fields()
         command = Command(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, fields)
         try:
             answer = await member.connection.request(command, STATUS_TIMEOUT)
             table = fastjson.loads(answer.body) if answer.code == ResponseCode.SUCCESS and answer.body else {}
         except (RemotingError, ProtocolError):
-            return None  # the others' answers are worth having all the same
+            return None  # answer with what the other members sent
         found = table.get("messageQueueTable") if isinstance(table, dict) else None
         return found if isinstance(found, dict) else None

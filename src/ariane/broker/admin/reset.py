@@ -26,7 +26,7 @@ BY_TIME = -1  # the offset that tools of 5.x send when the timestamp counts
 
 
 class ServerResetRequest(ResetOffsetRequest):
-    """The request as newer tools send it: with a queue or an offset, the broker resets without the clients' help."""
+    """The request of newer tools: with a queue or an offset, the broker resets without the clients."""
 
     queue_id: Int32 = -1
     offset: Int64 | None = None
@@ -54,7 +54,7 @@ class ResetHandler:
 
     def reset(self, connection: Connection, request: Command) -> Command:
         header = ServerResetRequest.parse(request.fields)
-        log.info("reset of %s in %s asked for by %s", header.group, header.topic, connection.peer)
+        log.info("reset of group %s in topic %s requested by %s", header.group, header.topic, connection.peer)
         offset = None if header.offset == BY_TIME else header.offset
         if header.server_side or offset is not None or header.queue_id >= 0:
             offsets = self.reset_here(header.group, header.topic, header.timestamp, header.queue_id, offset)
@@ -62,7 +62,7 @@ class ResetHandler:
             offsets = self._reset_through_clients(header, for_cpp=request.language == "CPP")
         return request.reply(body=ResetOffsetBody(offsets).encode())
 
-    # With the clients' help, as 4.9 does it.
+    # Through the clients, as in 4.9.
 
     def _reset_through_clients(self, header: ResetOffsetRequest, *, for_cpp: bool) -> dict[MessageQueue, int]:
         offsets = self._targets(header)
@@ -121,7 +121,7 @@ class ResetHandler:
     def reset_here(
         self, group: str, topic: str, timestamp: int, queue_id: int = -1, offset: int | None = None
     ) -> dict[MessageQueue, int]:
-        """Reset to an offset or a time; the next pull of each queue is answered with the new place."""
+        """Reset to an offset or a time; the next pull of each queue is answered with the new offset."""
         config = self._topics.get(topic)
         if config is None:
             raise ResponseError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {topic} does not exist")

@@ -1,4 +1,4 @@
-"""How far groups are and how much goes through: the statistics that operators ask for."""
+"""Progress of groups, time spans of queues, and counters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ariane.store import MessageStore
 
 
 class AdminStatsHandler:
-    """Progress of groups, time spans of queues, counters."""
+    """Answers requests for statistics."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class AdminStatsHandler:
         self._address = address
 
     def of_group(self, _: Connection, request: Command) -> Command:
-        """GET_CONSUME_STATS: how far a group is, in one topic or in all."""
+        """GET_CONSUME_STATS: the progress of a group, in one topic or in all."""
         header = GetConsumeStatsRequest.parse(request.fields)
         group = header.consumer_group
         topics = {header.topic} if header.topic and not header.topic.isspace() else self._offsets.topics_of(group)
@@ -64,7 +64,7 @@ class AdminStatsHandler:
         return request.reply(body=stats.encode())
 
     def of_broker(self, _: Connection, request: Command) -> Command:
-        """GET_BROKER_CONSUME_STATS: how far every group is."""
+        """GET_BROKER_CONSUME_STATS: the progress of every group."""
         only_ordered = GetConsumeStatsInBrokerRequest.parse(request.fields).is_order
         groups: list[dict[str, Any]] = []
         behind = 0
@@ -107,7 +107,7 @@ class AdminStatsHandler:
         return OffsetWrapper(end, consumed, max(0, time))
 
     def time_span(self, _: Connection, request: Command) -> Command:
-        """QUERY_CONSUME_TIME_SPAN: from when to when a queue reaches, and where in it a group is."""
+        """QUERY_CONSUME_TIME_SPAN: store times of each queue's first and last message and of a group's position."""
         header = QueryConsumeTimeSpanRequest.parse(request.fields)
         config = self._topics.get(header.topic)
         if config is None:

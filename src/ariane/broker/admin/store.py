@@ -1,4 +1,4 @@
-"""Upkeep of the store on demand, and a look into a consume queue."""
+"""Cleaning the store on demand, and the entries of a consumequeue."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ariane.protocol.headers import QueryConsumeQueueRequest
 from ariane.remoting import Connection
 from ariane.store import MessageStore
 
-MOST_ENTRIES = 10_000  # of one look into a queue
+MOST_ENTRIES = 10_000  # of one answer
 
 
 class AdminStoreHandler:
-    """What an operator asks of the store."""
+    """Cleans the store and shows queues."""
 
     def __init__(self, store: MessageStore, topics: TopicTable, clients: ClientTable, filters: ConsumerFilters) -> None:
         self._store = store
@@ -77,7 +77,7 @@ class AdminStoreHandler:
 
 
 def _shown(data: FilterData | None) -> str:
-    """What is remembered of an SQL expression, as Java prints it for people."""
+    """The data of an SQL92 expression as Java prints them."""
     if data is None:
         return "null"
     members = {**msgspec.to_builtins(data), "dead": data.dead}
@@ -85,7 +85,7 @@ def _shown(data: FilterData | None) -> str:
 
 
 def _without_nulls(body: QueryConsumeQueueResponseBody) -> bytes:
-    """Java leaves out what is null."""
+    """Encode without null members, as Java does."""
     members = msgspec.to_builtins(body)
     members["queueData"] = [{k: v for k, v in row.items() if v is not None} for row in members["queueData"]]
     return dumps({key: value for key, value in members.items() if value is not None})

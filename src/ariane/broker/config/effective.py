@@ -1,8 +1,8 @@
-"""The rules between options: what Apache's start-up makes of the values, and combinations that cannot work."""
+"""Rules between options: values that Apache's start-up derives from others, and combinations it refuses."""
 
 from __future__ import annotations
 
-from ariane.filter.bloom_size import bloom_bits
+from ariane.filter.bloom import bloom_bits
 from ariane.settings import Settings, Value
 
 MASTER_ID = 0
@@ -47,7 +47,7 @@ def _broker_id(settings: Settings) -> int:
 
 
 def _speaks_tls(settings: Settings) -> bool:
-    """As said, else as the `tls.enable` of the file says, else when our own server speaks nothing but TLS."""
+    """useTLS if it is set, else tls.enable if it is set, else whether this server takes nothing but TLS."""
     if "useTLS" in settings.given:
         return bool(settings["useTLS"])
     if "tls.enable" in settings.given:

@@ -27,9 +27,9 @@ class BrokerOptions:
     namesrv_addr: str | None
     """`host:port;host:port`; None: registers nowhere."""
     broker_ip1: str
-    """The address that clients are told."""
+    """The address that is advertised to clients."""
     broker_ip2: str
-    """The address that slaves are told for replication."""
+    """The address that is advertised to slaves."""
     broker_name: str
     broker_cluster_name: str
     broker_id: int
@@ -214,11 +214,11 @@ class BrokerOptions:
         return self.settings.printed(important_only)
 
     def replaced(self, changes: Mapping[str, Value]) -> BrokerOptions:
-        """The same with other values, for the command line and for tests; any option by its RocketMQ name."""
+        """Copy with other values, by RocketMQ's names, for the command line and for tests."""
         return self.from_settings(self.settings.replaced(changes))
 
     def updated(self, key: str, value: str) -> BrokerOptions:
-        """The same after a run-time change of one safe key; raises NotUpdatable for any other."""
+        """Copy with one value changed at run time; NotUpdatable unless the option is on the allow-list."""
         return self.from_settings(self.settings.updated(key, value))
 
 

@@ -1,4 +1,4 @@
-"""From the broker's options to the store's."""
+"""The store's options, derived from the broker's."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -10,7 +10,7 @@ from ariane.store.queue.entries import ENTRY_SIZE
 
 
 def store_options(options: BrokerOptions, delay_ms: Callable[[int], int] | None = None) -> StoreOptions:
-    """What the store is told; `delay_ms` gives the delay of a level to rebuild delivery times after a crash."""
+    """Derive the store's options. `delay_ms` returns the delay of a level, to rebuild delivery times after a crash."""
     ms = _milliseconds
     flush: FlushKind = "SYNC_FLUSH" if options.flush_disk_type == "SYNC_FLUSH" else "ASYNC_FLUSH"
     return StoreOptions(

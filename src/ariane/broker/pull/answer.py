@@ -1,4 +1,4 @@
-"""The answer to a pull that found messages, whose header is always the same text around five numbers."""
+"""The answer to a pull that found messages: its header is always the same text around five numbers."""
 
 from types import FunctionType
 from typing import Final
@@ -12,7 +12,7 @@ from ariane.protocol.frame import framed
 from ariane.protocol.native import i64
 from ariane.store import GetStatus
 
-_MARKS: Final = (111111111, 222222222, 333333333, 444444444, 555555555)  # stand where the numbers will
+_MARKS: Final = (111111111, 222222222, 333333333, 444444444, 555555555)  # replaced by the numbers
 
 
 def pull_fields(broker_id: int, next_offset: int, min_offset: int, max_offset: int) -> dict[str, str]:
@@ -39,14 +39,14 @@ def _pieces() -> list[bytes]:
 
 _PIECES: Final = _pieces()
 _TEMPLATE: Final = b"%d".join(_PIECES)
-_OPENING: Final = bytes(8) + _PIECES[0]  # two lengths, known when all is written
+_OPENING: Final = bytes(8) + _PIECES[0]  # room for two lengths
 _writer: Final = BytesWriter()
 
 
 def found_head(opaque: int, broker_id: int, next_offset: int, low: int, high: int, length: int) -> bytes:
-    """All of the frame that stands before `length` bytes of messages; its header is JSON.
+    """The frame up to its body of `length` bytes, with a JSON header.
 
-    >>> found_head(7, 0, 32, 0, 100, 5000)[8:]  # behind the lengths
+    >>> found_head(7, 0, 32, 0, 100, 5000)[8:]  # after the lengths
     b'{"code":0,"flag":1,"language":"PYTHON","opaque":7,"serializeTypeCurrentRPC":"JSON","version":407,\
 "extFields":{"suggestWhichBrokerId":"0","nextBeginOffset":"32","minOffset":"0","maxOffset":"100"},"remark":"FOUND"}'
     """
@@ -67,9 +67,9 @@ def found_head(opaque: int, broker_id: int, next_offset: int, low: int, high: in
     writer.write(_PIECES[5])
     size: i64 = len(writer)
     set_i32(writer, 0, size - 4 + length)
-    set_i32(writer, 4, size - 8)  # the serialisation above it is 0, JSON
+    set_i32(writer, 4, size - 8)  # the byte above is the serialisation, 0 for JSON
     return writer.getvalue()
 
 
 PLAIN: Final = isinstance(found_head, FunctionType)
-"""Whether this module is not compiled; then one format costs less than many calls."""
+"""True when this module is not compiled: then one format costs less than many calls."""

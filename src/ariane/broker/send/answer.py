@@ -1,4 +1,4 @@
-"""The answer to a send, which for one broker is always the same text around four values."""
+"""The answer to a send: for one broker always the same text around four values."""
 
 from types import FunctionType
 from typing import Final
@@ -11,15 +11,15 @@ from ariane.protocol.fast.digits import set_i32, write_decimal, write_hexadecima
 from ariane.protocol.frame import framed
 from ariane.protocol.native import i64
 
-_MARKS: Final = ("111111111", "222222222", "333333333", "444444444")  # stand where the values will
+_MARKS: Final = ("111111111", "222222222", "333333333", "444444444")  # replaced by the values
 _OPAQUE: Final = int(_MARKS[0])
 _COMMA: Final = ord(",")
 
 
 class SendAnswer:
-    """Makes answers as commands, or at once as the bytes of a frame for a client that speaks JSON.
+    """Builds answers, either as fields or as the bytes of a JSON frame.
 
-    >>> SendAnswer("r", False).encoded(7, b"AB", [255], 3, 9)[8:]  # behind the lengths
+    >>> SendAnswer("r", False).encoded(7, b"AB", [255], 3, 9)[8:]  # after the lengths
     b'{"code":0,"flag":1,"language":"PYTHON","opaque":7,"serializeTypeCurrentRPC":"JSON","version":407,\
 "extFields":{"MSG_REGION":"r","TRACE_ON":"false","msgId":"AB00000000000000FF","queueId":"3","queueOffset":"9"}}'
     """
@@ -28,14 +28,14 @@ class SendAnswer:
         self._always: dict[str, str] = {MSG_REGION: region, TRACE_ON: "true" if trace_on else "false"}
         fields = self.fields(_MARKS[1], int(_MARKS[2]), int(_MARKS[3]))
         text = encode_header(Command(0, fields, opaque=_OPAQUE, flag=RESPONSE))
-        # Only the region and the values can hold such digits: the opaque stands before it, the others behind it.
+        # Only the region can contain the same digits: the opaque is before it, the other values are after it.
         self._opening, _, rest = text.partition(_MARKS[0].encode())
         rest, _, self._closing = rest.rpartition(_MARKS[3].encode())
         rest, _, self._before_offset = rest.rpartition(_MARKS[2].encode())
         self._before_id, _, self._before_queue = rest.rpartition(_MARKS[1].encode())
         parts = (self._opening, self._before_id, self._before_queue, self._before_offset, self._closing)
         opening, before_id, before_queue, before_offset, closing = (part.replace(b"%", b"%%") for part in parts)
-        self._opening = bytes(8) + self._opening  # two lengths, known when all is written
+        self._opening = bytes(8) + self._opening  # room for two lengths
         self._writer = BytesWriter()
         self._template = opening + b"%d" + before_id + b"%b" + before_queue + b"%d" + before_offset + b"%d" + closing
 
@@ -45,7 +45,7 @@ class SendAnswer:
         return {**self._always, **values}
 
     def encoded(self, opaque: int, host: bytes, places: list[int], queue_id: int, queue_offset: int) -> bytes:
-        """The whole frame; its header is JSON. A message's id is the broker's host in hexadecimal and its place."""
+        """The whole frame with a JSON header. A message id is the broker's host in hexadecimal and the log offset."""
         if PLAIN:
             ids = b",".join([b"%b%016X" % (host, place) for place in places])
             return framed(self._template % (opaque, ids, queue_id, queue_offset), JSON)
@@ -57,7 +57,7 @@ class SendAnswer:
         return self._end(queue_id, queue_offset)
 
     def encoded_one(self, opaque: int, host: bytes, place: int, queue_id: int, queue_offset: int) -> bytes:
-        """The same for one message."""
+        """Like `encoded`, for one message."""
         if PLAIN:
             return framed(self._template % (opaque, b"%b%016X" % (host, place), queue_id, queue_offset), JSON)
         self._begin(opaque, host, place)
@@ -82,9 +82,9 @@ class SendAnswer:
         writer.write(self._closing)
         size: i64 = len(writer)
         set_i32(writer, 0, size - 4)
-        set_i32(writer, 4, size - 8)  # the serialisation above it is 0, JSON
+        set_i32(writer, 4, size - 8)  # the byte above is the serialisation, 0 for JSON
         return writer.getvalue()
 
 
 PLAIN: Final = isinstance(SendAnswer.encoded, FunctionType)
-"""Whether this module is not compiled; then one format costs less than many calls."""
+"""True when this module is not compiled: then one format costs less than many calls."""

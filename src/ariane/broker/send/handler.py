@@ -42,7 +42,7 @@ from ariane.store import STORED, ConsumeQueue, Marks, MessageStore, PutResult, P
 _OK: Final = PutStatus.OK
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _TRANSACTION: Final = TRANSACTION_ROLLBACK  # both bits
-_SPECIAL: Final = HAS_DELAY | HAS_TRANSACTION  # such messages are stored elsewhere first
+_SPECIAL: Final = HAS_DELAY | HAS_TRANSACTION  # stored in another topic first
 
 
 class SendHandler:
@@ -139,7 +139,7 @@ class SendHandler:
         """Store an ordinary message."""
         form = self._forms.get(sending)
         if form is not None:
-            properties = form.before + sending.key + form.behind
+            properties = form.before + sending.key + form.after
             marks = form.marks
         else:
             properties = stored_properties(sending.properties, sending.names, self._cluster)

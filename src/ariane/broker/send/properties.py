@@ -1,4 +1,4 @@
-"""The properties of a message on its way into the store, as bytes: most messages need no decoding."""
+"""Properties of a sent message as they are stored. They stay bytes: most messages need no decoding."""
 
 from typing import Final
 
@@ -16,18 +16,18 @@ _MOST_FORMS: Final = 4096
 
 
 class StoredForm:
-    """How properties of one form are stored: what stands around the unique key, and what is true of all of them."""
+    """How properties of one form are stored: the bytes before and after the unique key, and the marks of all."""
 
-    __slots__ = ("before", "behind", "marks")
+    __slots__ = ("after", "before", "marks")
 
     def __init__(self, stored: bytes, marks: Marks) -> None:
         self.before = stored[: marks.unique_at]
-        self.behind = stored[marks.unique_end :]
+        self.after = stored[marks.unique_end :]
         self.marks = marks
 
 
 class StoredForms:
-    """The forms of the properties that producers send now, each looked at once."""
+    """The forms of properties that producers send, each analysed once."""
 
     def __init__(self, cluster: bytes) -> None:
         self._cluster = cluster
@@ -36,7 +36,7 @@ class StoredForms:
         self._found: StoredForm | None = None
 
     def get(self, sending: Sending) -> StoredForm | None:
-        """How the properties of a send are stored, if they have a form and that does not depend on the unique key."""
+        """How the properties of a send are stored; None without a form, or when the stored form depends on the key."""
         form = sending.form
         if form is None:
             return None
@@ -53,22 +53,22 @@ class StoredForms:
             self._known.clear()
         stored = stored_properties(sending.properties, sending.names, self._cluster)
         marks = Marks(stored)
-        # The form may vary in what only looks like a unique key: then nothing is known of others of this form.
+        # What varies may only look like the unique key: then the other messages of this form cannot be predicted.
         certain = stored[marks.unique_at : marks.unique_end] == sending.key and stored.count(_UNIQUE) == 1
         found = self._known[form] = StoredForm(stored, marks) if certain else None
         return found
 
 
 def stored_properties(raw: bytes, names: int, cluster: bytes) -> bytes:
-    """What is stored: the client's properties without WAIT, which was for us, and with the name of the cluster.
+    """The client's properties as stored: without WAIT, which is for the broker, and with the cluster's name.
 
-    The last pair has no separator behind it: Apache's broker stores it so, and units must not differ in size.
+    The last pair has no separator after it, as in Apache's broker: units must have the same size.
     """
     if names & HAS_CLUSTER:
         return _rewritten(raw, cluster)
     if names & HAS_WAIT:
         raw = _without_wait(raw)
-        if raw.find(_WAIT) >= 0 and names_in(raw) & HAS_WAIT:  # it was there twice, or elsewhere
+        if raw.find(_WAIT) >= 0 and names_in(raw) & HAS_WAIT:  # there were two, or one in the middle
             return _rewritten(raw, cluster)
     if raw and raw[-1] != 2:
         return raw + b"\x02" + _CLUSTER + cluster
@@ -76,7 +76,7 @@ def stored_properties(raw: bytes, names: int, cluster: bytes) -> bytes:
 
 
 def _without_wait(raw: bytes) -> bytes:
-    """The same without the one pair at the end or at the beginning, where clients put it."""
+    """Remove WAIT from the end or the beginning, where clients put it."""
     size = len(_WAIT_TRUE)
     if raw[-size:] == _WAIT_TRUE and (len(raw) == size or raw[-size - 1] == 2):
         return raw[:-size]
@@ -93,17 +93,17 @@ def _rewritten(raw: bytes, cluster: bytes) -> bytes:
 
 
 def waits_for_store(raw: bytes, names: int) -> bool:
-    """Whether the sender wants the answer only when the message is kept; a sender that says nothing does."""
+    """Whether the answer waits until the message is kept as promised, which is the default."""
     return not names & HAS_WAIT or decode_properties(raw.decode()).get(WAIT, "true").lower() == "true"
 
 
 def is_prepared(raw: bytes) -> bool:
-    """Whether this is the half of a transaction."""
+    """Whether the message is the half of a transaction."""
     return decode_properties(raw.decode()).get(TRANSACTION_PREPARED, "").lower() == "true"
 
 
 def without_delay(stored: bytes) -> bytes:
-    """The same properties without a delay."""
+    """Remove the delay level."""
     properties = decode_properties(stored.decode())
     if properties.pop(DELAY, None) is None:
         return stored

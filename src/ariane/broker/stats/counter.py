@@ -32,14 +32,14 @@ class Samples:
         self.times_ms: list[int] = []
 
     def take(self, now_ms: int) -> None:
-        """A sample is taken now."""
+        """Note the time of a sample."""
         self.times_ms.append(now_ms)
         if len(self.times_ms) > self.window.samples:
             del self.times_ms[0]
 
 
 class Counter:
-    """A sum, how many additions made it, and its samples: pairs of both in one array for each window.
+    """A sum, its number of additions, and samples of both: pairs in one array for each window.
 
     There can be one for every queue and group, so the samples are kept small.
     """
@@ -52,12 +52,12 @@ class Counter:
         self._samples = (array("q"), array("q"), array("q"))
 
     def add(self, value: int, times: int) -> None:
-        """Counts."""
+        """Add to the sum."""
         self.value += value
         self.times += times
 
     def sample(self, window: Window) -> None:
-        """Remembers the sums of now."""
+        """Append the current sums to the samples of a window."""
         pairs = self._samples[window.place]
         pairs.append(self.times)
         pairs.append(self.value)
@@ -65,7 +65,7 @@ class Counter:
             del pairs[:2]
 
     def over(self, samples: Samples) -> BrokerStatsItem:
-        """What was counted between the first and the last sample: the sum, the rate a second, the mean addition."""
+        """Sum, rate a second and mean addition between the first and the last sample."""
         pairs = self._samples[samples.window.place]
         if not pairs:
             return BrokerStatsItem(sum=0, tps=0.0, avgpt=0.0)
@@ -80,7 +80,7 @@ class Counter:
 
 
 def _first(pairs: array[int], samples: Samples) -> tuple[int, int, int]:
-    """The oldest sample; that of a young counter is a zero, one period before its first real one."""
+    """The oldest sample. A young counter starts from zero, one period before its first sample."""
     taken = len(pairs) // 2
     oldest_ms = samples.times_ms[-taken]
     if taken < samples.window.samples:

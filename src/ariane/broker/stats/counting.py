@@ -26,7 +26,7 @@ class StatsSnapshot:
 
 
 class GetCell:
-    """What a group was given of one queue since the counters were last filled, and how far behind it reads."""
+    """Counts the messages delivered from one queue to a group, and how far the group lags."""
 
     __slots__ = ("behind", "count", "latency_ms", "size", "times")
 
@@ -36,10 +36,10 @@ class GetCell:
         self.size = 0
         self.latency_ms = 0
         self.behind = -1
-        """Bytes between what was given last and the newest; -1 when nobody has told."""
+        """Bytes between the last delivered message and the newest; -1 when not known."""
 
     def add(self, count: int, size: int, latency_ms: int) -> None:
-        """Messages were given by one pull."""
+        """Count the messages of one pull."""
         self.count += count
         self.times += 1
         self.size += size
@@ -70,14 +70,14 @@ class BrokerStats:
         self.fall_behind_ms: dict[str, int] = {}
 
     def put(self, topic: str, queue_id: int, count: int, size: int) -> None:
-        """Messages were stored by one request."""
+        """Count the messages stored by one request."""
         counted = self._puts.get((topic, queue_id))
         if counted is None:
             counted = self._puts[topic, queue_id] = PutCount()
         counted.add(count, size)
 
     def take_count(self, topic: str, queue_id: int, counted: PutCount) -> None:
-        """Count from now on what somebody else counts of a queue, until the topic is deleted."""
+        """Read the counts of a queue from this object from now on, until the topic is deleted."""
         before = self._puts.get((topic, queue_id))
         self._puts[topic, queue_id] = counted
         if before is not None and before is not counted:
@@ -86,22 +86,22 @@ class BrokerStats:
             counted.size += before.size
 
     def got(self, group: str, topic: str, queue_id: int, count: int, size: int, latency_ms: int) -> None:
-        """Messages were given to a group by one pull."""
+        """Count the messages delivered to a group by one pull."""
         self.get_cell(group, topic, queue_id).add(count, size, latency_ms)
 
     def get_cell(self, group: str, topic: str, queue_id: int) -> GetCell:
-        """Where is counted what a group is given of a queue. It counts until one of them is deleted."""
+        """The cell that counts what is delivered from a queue to a group, until one of them is deleted."""
         cell = self._gets.get((group, topic, queue_id))
         if cell is None:
             cell = self._gets[group, topic, queue_id] = GetCell()
         return cell
 
     def sent_back(self, group: str, topic: str) -> None:
-        """A consumer gave a message back to be retried."""
+        """Count a message that a consumer sent back."""
         self._counter(StatsName.SNDBCK_PUT_NUMS, f"{topic}@{group}").add(1, 1)
 
     def got_from_disk(self, group: str, topic: str, count: int, size: int) -> None:
-        """Messages of a pull were no longer in memory."""
+        """Count messages of a pull that were no longer in memory."""
         key = f"{topic}@{group}"
         self._counter(StatsName.GROUP_GET_FROM_DISK_NUMS, key).add(count, 1)
         self._counter(StatsName.GROUP_GET_FROM_DISK_SIZE, key).add(size, 1)
@@ -109,11 +109,11 @@ class BrokerStats:
         self._counter(StatsName.BROKER_GET_FROM_DISK_SIZE, self._cluster).add(size, 0)
 
     def fell_behind(self, group: str, topic: str, queue_id: int, ms: int) -> None:
-        """How long before the newest the messages of a pull were stored."""
+        """Record how much older than the newest message the messages of a pull are."""
         self.fall_behind_ms[f"{queue_id}@{topic}@{group}"] = ms
 
     def behind(self) -> Mapping[str, int]:
-        """How many bytes each group reads behind the newest message, by `queue@topic@group`."""
+        """The lag of each group in bytes, by `queue@topic@group`."""
         self._spread()
         return self.fall_behind_bytes
 
@@ -122,7 +122,7 @@ class BrokerStats:
         self._counter(name, f"{owner}@{topic}@{group}@{kind}").add(value, 1)
 
     def tick(self, now_ms: int) -> None:
-        """Samples what is due; call it every second or so. The first call samples everything."""
+        """Take the samples that are due; call it about every second. The first call takes all."""
         for samples in (self._minute, self._hour, self._day):
             window = samples.window
             if _is_due(self._due_ms[window.place], window.period_ms, now_ms):
@@ -156,7 +156,7 @@ class BrokerStats:
         return StatsSnapshot(totals, dict(self.fall_behind_bytes), dict(self.fall_behind_ms))
 
     def topic_deleted(self, topic: str) -> None:
-        """Forgets the counts of a topic."""
+        """Drop the counts of a topic."""
         self._forget(TOPIC_PART, topic)
         self._forget_falls(-2, topic)
         for key in [key for key in self._puts if key[0] == topic]:
@@ -165,7 +165,7 @@ class BrokerStats:
             del self._gets[pulled]
 
     def group_deleted(self, group: str) -> None:
-        """Forgets the counts of a group."""
+        """Drop the counts of a group."""
         self._forget(GROUP_PART, group)
         self._forget_falls(-1, group)
         for pulled in [pulled for pulled in self._gets if pulled[0] == group]:
@@ -191,7 +191,7 @@ class BrokerStats:
         return counter
 
     def _spread(self) -> None:
-        """Empties what the hot path has counted into the counters."""
+        """Move the counts of the hot path into the counters."""
         for (topic, queue_id), put in self._puts.items():
             if put.times:
                 self._spread_put(topic, queue_id, put.count, put.times, put.size)
@@ -240,12 +240,12 @@ class BrokerStats:
 
 
 def _is_due(due_ms: int, period_ms: int, now_ms: int) -> bool:
-    """Also when the clock was set back, or nothing would be sampled until it has caught up."""
+    """Whether a sample is due. True also when the clock was set back, else sampling would stop until it catches up."""
     return now_ms >= due_ms or now_ms < due_ms - period_ms
 
 
 def _next_due(due_ms: int, period_ms: int, now_ms: int) -> int:
-    """A whole number of periods after the first call; missed ones are not made up for."""
+    """When the next sample is due: a whole number of periods after the first; missed ones are skipped."""
     if due_ms == 0 or now_ms < due_ms:
         return now_ms + period_ms
     return due_ms + ((now_ms - due_ms) // period_ms + 1) * period_ms

@@ -27,7 +27,7 @@ UPPER_MS = tuple(accumulate(width for width, number in STEPS for _ in range(numb
 
 
 class PutLatency:
-    """Two minutes of latencies: the running one is counted, the last whole one is shown."""
+    """Latencies of two minutes: the current one is counted, the last whole one is shown."""
 
     def __init__(self) -> None:
         self._running = [0] * len(LABELS)
@@ -37,19 +37,19 @@ class PutLatency:
         self.longest_ms = 0
 
     def took(self, ms: int, count: int = 1) -> None:
-        """So many puts took so long."""
+        """Count puts by how long they took."""
         self._running[bisect_right(LIMITS_MS, ms)] += count
         self._running_fine[bisect_left(UPPER_MS, ms)] += count
         if ms > self.longest_ms:
             self.longest_ms = ms
 
     def took_no_time(self, count: int) -> None:
-        """So many puts took less than a millisecond."""
+        """Count puts that took less than a millisecond."""
         self._running[0] += count
         self._running_fine[0] += count
 
     def turn(self) -> None:
-        """A minute is over."""
+        """Start the next minute."""
         self._last, self._running = self._running, [0] * len(LABELS)
         self._last_fine, self._running_fine = self._running_fine, [0] * (len(UPPER_MS) + 1)
 
@@ -76,6 +76,6 @@ class PutLatency:
 
 def _inside(place: int, rank: int, count: int) -> float:
     lower = UPPER_MS[place - 1] if place else 0
-    # The last bucket has no upper end: say where it begins.
+    # The last bucket has no upper end: return its lower one.
     width = UPPER_MS[place] - lower if place < len(UPPER_MS) else 0
     return lower + (width * rank / count if count else 0.0)

@@ -1,4 +1,4 @@
-"""The names under which statistics are asked for, and how their keys are made."""
+"""Names of the statistics, and the form of their keys."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ GROUP_PART = {
 
 
 def has_part(key: str, part: int, name: str) -> bool:
-    """Whether that part of a key is the name."""
+    """Whether a part of a key equals the name."""
     return key.split("@")[part] == name

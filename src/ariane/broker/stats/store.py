@@ -44,18 +44,18 @@ class StoreStats:
         self._gets_at_morning = [0, 0]
 
     def put(self, count: int, size: int, took_ms: int) -> None:
-        """Messages were appended."""
+        """Count an append."""
         self.put_count += count
         self.put_bytes += size
         self.put_latency.took(took_ms)
 
     def put_refused(self, took_ms: int) -> None:
-        """An append failed."""
+        """Count an append that failed."""
         self.put_failed += 1
         self.put_latency.took(took_ms)
 
     def got(self, count: int, took_ms: int) -> None:
-        """A read found so many messages, or none."""
+        """Count a read and the messages that it found."""
         if count:
             self.found += 1
             self.transferred += count
@@ -65,7 +65,7 @@ class StoreStats:
             self.longest_get_ms = took_ms
 
     def tick(self, now_ms: int) -> None:
-        """Samples the totals; call it every second. Once a minute the latencies turn over."""
+        """Sample the totals, and start the next minute of latencies when it is due; call it every second."""
         if now_ms >= self._sample_due_ms or now_ms < self._sample_due_ms - SAMPLE_EVERY_MS:
             self._sample_due_ms = now_ms + SAMPLE_EVERY_MS
             self._samples.append(_Sample(now_ms, self.put_count, self.found, self.missed, self.transferred))
@@ -74,7 +74,7 @@ class StoreStats:
             self.put_latency.turn()
 
     def morning(self) -> None:
-        """A new day begins: the totals of now become those of this morning."""
+        """Start a new day: the current totals become those of this morning."""
         self._puts_at_morning = [self._puts_at_morning[1], self.put_count]
         self._gets_at_morning = [self._gets_at_morning[1], self.transferred]
 
