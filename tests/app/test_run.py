@@ -145,7 +145,8 @@ def test_an_application_runs_shows_its_health_and_stops_gracefully(
     assert "unlucky" in line["exception"]
     assert get(f"{health}/health")[0] == 200
     status, text = get(f"{health}/ready")
-    assert (status, json.loads(text)["listeners"]["reserve"]["handled"]) == (200, 1)
+    reserve = json.loads(text)["listeners"]["reserve"]
+    assert (status, reserve["handled"], reserve["queues"]) == (200, 1, 4)
     metrics = get(f"{health}/metrics")[1]
     labels = f'{{application="shop",group="{topic}",listener="reserve"}}'
     for sample in ("handled_total", "failed_total", "retried_total"):

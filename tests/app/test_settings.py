@@ -107,13 +107,21 @@ def test_a_wrong_setting_is_an_error_that_names_it(tmp_path: Path, file: str, te
     assert named in str(caught.value)
 
 
-def test_a_misspelt_variable_or_keyword_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_misspelt_variable_or_keyword_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(SettingsError, match="name_server: no such setting; did you mean 'name_servers'"):
         Ariane(name_server="a:1")  # type: ignore[call-arg]
     with pytest.raises(SettingsError, match="name: Value error, a name has letters"):
         Ariane("my shop")
     with pytest.raises(SettingsError, match=r"cannot be read"):
         load_settings(tmp_path / "missing.toml")
+    monkeypatch.setenv("ARIANE_GUARANTEE_DATABASE", "sqlite://")
+    assert load_settings().name == "ariane-app"
+    assert not caplog.records
+    monkeypatch.setenv("ARIANE_SOMETHING_ELSE", "x")
+    load_settings()
+    assert "ARIANE_SOMETHING_ELSE is no setting" in caplog.text
     monkeypatch.setenv("ARIANE_PRODUCERS__GROUP", "x")
     with pytest.raises(SettingsError, match="ARIANE_PRODUCERS__GROUP: no such setting; did you mean 'producer'"):
         load_settings()

@@ -9,7 +9,10 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+from ariane.app.clients import ConsumingClient
 from ariane.app.errors import AppError
+from ariane.errors import ArianeError
+from ariane.message import RETRY_PREFIX
 
 if TYPE_CHECKING:
     from ariane.app.application import Ariane
@@ -98,6 +101,7 @@ class HealthServer:
             listeners[running.listener.name] = {
                 "topics": running.listener.topics_of(running.settings),
                 "group": running.settings.group,
+                "queues": await _count_queues(running.listener.consumer),
                 "handled": figures.handled,
                 "failed": figures.failed,
                 "in_flight": figures.in_flight,
@@ -111,6 +115,15 @@ class HealthServer:
         except ModuleNotFoundError:
             return _text(404, "metrics need prometheus-client: pip install 'ariane[app]'")
         return 200, CONTENT_TYPE, await exposition(self._app)
+
+
+async def _count_queues(consumer: ConsumingClient | None) -> int:
+    """How many queues of its topics a listener holds; none while the cluster is not reached, or when others of its group have all."""
+    try:
+        queues = [] if consumer is None else await consumer.queues()
+    except ArianeError:
+        return 0  # it is starting or stopping
+    return sum(not queue.topic.startswith(RETRY_PREFIX) for queue in queues)
 
 
 def _json(status: int, value: object) -> Reply:

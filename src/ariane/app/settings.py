@@ -4,6 +4,7 @@ The first source that has a value wins. An unknown key is an error that names it
 """
 
 import difflib
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
@@ -18,10 +19,12 @@ from ariane.app.errors import SettingsError
 from ariane.app.files import read_settings_file
 from ariane.message import is_valid_name
 
+log = logging.getLogger("ariane.app")
+
 PREFIX: Final = "ARIANE_"
 CONFIG_VARIABLE: Final = "ARIANE_CONFIG"
 DEFAULT_NAME_SERVER: Final = "127.0.0.1:9876"
-_NOT_SETTINGS = frozenset({CONFIG_VARIABLE, "ARIANE_PURE"})  # the second one belongs to the build
+_OF_OTHERS: Final = ("ARIANE_CONFIG", "ARIANE_PURE", "ARIANE_OPT_LEVEL", "ARIANE_GUARANTEE_")  # build, guarantee
 
 OnInvalid = Literal["retry", "dead_letter", "skip"]
 StartAt = Literal["last", "first"] | datetime
@@ -290,13 +293,16 @@ def load_settings(config: str | Path | None = None, /, **values: Any) -> Setting
 
 
 def _check_variables() -> None:
-    """A misspelt variable must not be ignored in silence."""
+    """A misspelt variable is an error; one that looks like no setting may belong to somebody else, and is told."""
     for name in os.environ:
-        if not name.upper().startswith(PREFIX) or name in _NOT_SETTINGS:
+        if not name.upper().startswith(PREFIX) or name.startswith(_OF_OTHERS):
             continue
-        first = name[len(PREFIX) :].split("__")[0].lower()
-        if first not in Settings.model_fields:
+        first, nested, _ = name[len(PREFIX) :].lower().partition("__")
+        if first in Settings.model_fields:
+            continue
+        if nested or difflib.get_close_matches(first, Settings.model_fields, 1):
             raise SettingsError(f"environment variable {name}: {_unknown(first, Settings)}")
+        log.warning("environment variable %s is no setting of an application and is ignored", name)
 
 
 def explain(error: ValidationError, top: type[BaseModel]) -> str:

@@ -21,7 +21,9 @@ from ariane.cli.serve import until_stopped
 from ariane.cli.workers import Workers
 from ariane.errors import ArianeError
 
-app = typer.Typer(help="Run and document applications made with ariane.app.", no_args_is_help=True)
+app = typer.Typer(
+    help="Run and document applications made with ariane.app.", no_args_is_help=True, add_completion=False
+)
 
 Target = Annotated[str, typer.Argument(help="where the application is: package.module:name")]
 
