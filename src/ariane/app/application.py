@@ -210,7 +210,7 @@ class Ariane(Template):
 
     async def receive(self, kind: type[T], timeout: float = 5.0) -> list[T]:
         """The next payloads of the topic in `pull_consumer`, once, or none in time; their offset is then committed."""
-        self.producer  # noqa: B018 (raises when the application is not running)
+        self.check_running()
         assert self._pull_lock is not None
         async with self._pull_lock:
             consumer = await self._start_pull_consumer()

@@ -118,7 +118,7 @@ class HealthServer:
 
 
 async def _count_queues(consumer: ConsumingClient | None) -> int:
-    """How many queues of its topics a listener holds; none while the cluster is not reached, or when others of its group have all."""
+    """How many queues of its topics a listener holds: none while the cluster is not reached, or others have all."""
     try:
         queues = [] if consumer is None else await consumer.queues()
     except ArianeError:

@@ -36,6 +36,11 @@ class Template:
             raise NotStarted
         return self._producer
 
+    def check_running(self) -> None:
+        """Raise NotStarted unless the application runs."""
+        if self._producer is None:
+            raise NotStarted
+
     async def send(self, destination: str, payload: Any, **keywords: Unpack[SendKeywords]) -> SendResult:
         """Send and wait until the message is stored."""
         producer = self.producer
@@ -123,7 +128,7 @@ class Template:
         **keywords: Unpack[MessageKeywords],
     ) -> TransactionResult:  # fmt: skip
         """Send a message that becomes visible when the local transaction of `group`'s listener commits."""
-        self.producer  # noqa: B018 (raises when the application is not running)
+        self.check_running()
         producer = self._transaction_producer(group)
         message = build_message(self._payloads, destination, payload, keywords)
         result: TransactionResult = await self._around(
