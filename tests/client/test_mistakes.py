@@ -112,7 +112,7 @@ def yields(messages: Any) -> Any:
 
 @pytest.mark.parametrize("listener", [no_arguments, three_arguments, needs_a_keyword, yields, "handle"])
 def test_a_listener_that_cannot_be_called_is_refused(listener: Any) -> None:
-    with pytest.raises(ClientError, match="is no listener"):
+    with pytest.raises(ClientError, match="is not a listener"):
         PushConsumer("g", "T", listener)
 
 

@@ -20,7 +20,7 @@ async def test_a_request_gets_the_reply_of_a_consumer(ns: str, topic: str, produ
 
 
 async def test_without_a_replier_the_request_times_out(topic: str, producer: Producer) -> None:
-    with pytest.raises(ReplyTimeout, match="nobody replied"):
+    with pytest.raises(ReplyTimeout, match="no consumer replied"):
         await producer.request(Message(topic, b"anybody?"), timeout=0.2)
 
 

@@ -173,6 +173,14 @@ def test_compressed_bodies_are_opened_among_plain_ones(codec: str, bits: int) ->
     assert bodies.column(0).to_pylist() == [b"plain", b"body" * 100, b""]
 
 
+@pytest.mark.parametrize(("codec", "bits"), [("zlib", 0), ("lz4", COMPRESSION_LZ4), ("zstd", COMPRESSION_ZSTD)])
+def test_a_body_that_grows_beyond_the_limit_of_all_codecs_is_refused(codec: str, bits: int) -> None:
+    plain = bytes(LARGEST_BODY + 1)
+    bomb = zlib.compress(plain) if codec == "zlib" else pa.compress(plain, codec=_FRAMED[codec], asbytes=True)
+    with pytest.raises(ProtocolError, match="over 67108864 bytes"):
+        decompress(bomb, COMPRESSED | bits)
+
+
 def test_a_body_that_does_not_open_is_an_error_or_null() -> None:
     log = laid_out([Unit(b"t", b"no zlib", sys_flag=COMPRESSED, queue_id=3, queue_offset=17)])
     schema = pa.schema([("body", pa.binary())])

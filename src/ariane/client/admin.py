@@ -1,4 +1,4 @@
-"""Administration: topics, groups, offsets, and what a cluster says about itself."""
+"""Administration: topics, groups, offsets, messages, and the state of a cluster."""
 
 import asyncio
 from collections.abc import Callable
@@ -50,7 +50,7 @@ FOREVER = (1 << 63) - 1
 
 
 class Admin(Lifecycle):
-    """Looks after a cluster. `address=` picks one broker; without it all masters of the cluster are meant."""
+    """Administers a cluster. `address=` selects one broker; the default is all masters of the cluster."""
 
     def __init__(
         self, *, options: ClientOptions | None = None, env: Env | None = None, **keywords: Unpack[ClientKeywords]
@@ -68,12 +68,12 @@ class Admin(Lifecycle):
         return [broker.broker_addrs[MASTER] for broker in table.values() if MASTER in broker.broker_addrs]
 
     async def topics(self) -> list[str]:
-        """All topics that name servers know."""
+        """The names of all topics."""
         response = await self._running().routes.names.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         return sorted(TopicList.decode(response.body).topic_list)
 
     async def route(self, topic: str) -> TopicRouteData:
-        """Where a topic's queues are; RouteMissing."""
+        """The brokers and queues of a topic; RouteMissing when there is none."""
         return (await self._running().routes.refresh(topic)).data
 
     async def queues(self, topic: str) -> list[MessageQueue]:
@@ -112,12 +112,12 @@ class Admin(Lifecycle):
             await wire.ask(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
 
     async def topic_configs(self, address: str) -> TopicConfigTable:
-        """The topics of one broker, and how each is set up."""
+        """The topics of one broker, with their configuration."""
         response = await self._running().wire.ask(address, RequestCode.GET_ALL_TOPIC_CONFIG)
         return TopicConfigTable.decode(response.body)
 
     async def create_group(self, config: SubscriptionGroupConfig | str, *, address: str | None = None) -> None:
-        """Create a consumer group, or change it; a name alone stands for a group with the default settings."""
+        """Create a consumer group, or change it; a name alone gives a group with the default settings."""
         if isinstance(config, str):
             config = SubscriptionGroupConfig(config)
         await self._on_masters(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, config.encode())
@@ -133,13 +133,13 @@ class Admin(Lifecycle):
         return SubscriptionGroupTable.decode(response.body)
 
     async def topic_stats(self, topic: str) -> TopicStatsTable:
-        """First and last offset of every queue of a topic."""
+        """First and last offset of each queue of a topic."""
         header = GetTopicStatsInfoRequest(topic)
         found = await self._from_masters_of(topic, RequestCode.GET_TOPIC_STATS_INFO, header, TopicStatsTable.decode)
         return TopicStatsTable({queue: offsets for stats in found for queue, offsets in stats.offset_table.items()})
 
     async def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
-        """How far a group is, queue by queue."""
+        """The offsets of a group by queue."""
         header = GetConsumeStatsRequest(group, topic)
         where = topic or retry_topic(group)
         found = await self._from_masters_of(where, RequestCode.GET_CONSUME_STATS, header, ConsumeStats.decode)
@@ -147,18 +147,18 @@ class Admin(Lifecycle):
         return ConsumeStats(table, sum(stats.consume_tps for stats in found))
 
     async def lag(self, group: str, topic: str | None = None) -> int:
-        """How many messages a group has still to consume."""
+        """The number of messages that a group has not consumed yet."""
         table = (await self.consume_stats(group, topic)).offset_table
         return sum(offsets.broker_offset - offsets.consumer_offset for offsets in table.values())
 
     async def consumer_connections(self, group: str) -> ConsumerConnection:
-        """Who consumes in a group; a BrokerRefused of code CONSUMER_NOT_ONLINE when nobody does."""
+        """The consumers of a group that are online; BrokerRefused with code CONSUMER_NOT_ONLINE when there are none."""
         code, header = RequestCode.GET_CONSUMER_CONNECTION_LIST, GetConsumerConnectionListRequest(group)
         masters = await self._masters_of(retry_topic(group))
         return await self._first_answer(masters, code, header, ConsumerConnection.decode)
 
     async def producer_connections(self, group: str, topic: str) -> ProducerConnection:
-        """Who produces in a group."""
+        """The producers of a group that are online."""
         header = GetProducerConnectionListRequest(group)
         code = RequestCode.GET_PRODUCER_CONNECTION_LIST
         return await self._first_answer(await self._masters_of(topic), code, header, ProducerConnection.decode)
@@ -166,7 +166,7 @@ class Admin(Lifecycle):
     async def reset_offset(
         self, group: str, topic: str, timestamp: int, *, force: bool = True
     ) -> dict[MessageQueue, int]:
-        """Move a group whose consumers are online to a time in milliseconds (-1: to the end); gives the new offsets."""
+        """Move a group whose consumers are online to a time in milliseconds (-1: the end); returns the new offsets."""
         header = ResetOffsetRequest(topic, group, timestamp, force)
         found = await self._from_masters_of(
             topic, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header, ResetOffsetBody.decode
@@ -186,7 +186,7 @@ class Admin(Lifecycle):
         return await self._running().calls.search_offset(queue, timestamp)
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
-        """When the oldest message was stored, in milliseconds."""
+        """The store time of the oldest message, in milliseconds."""
         return await self._running().calls.earliest_store_time(queue)
 
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
@@ -194,11 +194,11 @@ class Admin(Lifecycle):
         return await self._running().calls.committed(group, queue)
 
     async def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set a group's offset."""
+        """Commit an offset for a group."""
         await self._running().calls.commit(group, queue, offset)
 
     async def view_message(self, offset_id: str) -> ReceivedMessage:
-        """A message by the id that its broker gave it."""
+        """A message by its offset id, which the broker gave it."""
         host, offset = parse_offset_id(offset_id)
         response = await self._running().wire.ask(
             host_text(host), RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset)
@@ -208,12 +208,12 @@ class Admin(Lifecycle):
     async def query_messages(
         self, topic: str, key: str, *, count: int = 64, begin: int = 0, end: int = FOREVER
     ) -> list[ReceivedMessage]:
-        """Messages by one of their keys, stored between two times in milliseconds."""
+        """Messages with a key, stored between two times in milliseconds."""
         found = await self._query(topic, key, count, begin, end, unique=False)
         return [message for message in found if key in message.keys]
 
     async def find_message(self, topic: str, message_id: str) -> ReceivedMessage | None:
-        """A message by the id that its producer gave it; None when no index has it."""
+        """A message by its id, which the producer gave it; None when it is in no index."""
         found = await self._query(topic, message_id, 32, 0, FOREVER, unique=True)
         exact = [message for message in found if message.properties.get(UNIQUE_KEY) == message_id]
         return min(exact, key=lambda message: message.store_time, default=None)
@@ -234,11 +234,11 @@ class Admin(Lifecycle):
         return [message for answer in answers if answer.body for message in decode_messages(answer.body, "")]
 
     async def broker_config(self, address: str) -> str:
-        """A broker's configuration in use, as lines of a properties file."""
+        """The configuration of a broker, as lines of a properties file."""
         return (await self._running().wire.ask(address, RequestCode.GET_BROKER_CONFIG)).body.decode()
 
     async def broker_stats(self, address: str) -> dict[str, str]:
-        """A broker's running figures."""
+        """The runtime statistics of a broker."""
         response = await self._running().wire.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
         return KVTable.decode(response.body).table
 
@@ -247,7 +247,9 @@ class Admin(Lifecycle):
     ) -> None:
         addresses = [address] if address is not None else await self.masters()
         if not addresses:
-            raise ClientError("no master is registered with the name server: nothing was changed")
+            raise ClientError(
+                "no master is registered with the name server, so nothing was changed: is a broker running?"
+            )
         for one in addresses:
             await self._running().wire.ask(one, code, header, body)
 
@@ -272,4 +274,4 @@ class Admin(Lifecycle):
                 return decode((await self._running().wire.ask(address, code, header)).body)
             except BrokerRefused as error:
                 refused = error
-        raise refused or RouteMissing("no master is up that could tell")
+        raise refused or RouteMissing("no master is registered that could answer: is a broker running?")

@@ -1,7 +1,7 @@
 """Message units as messages.
 
-A message is delivered whatever its sender put into it: what cannot be decoded stays as it is stored, and `decode_error`
-says why. Only bytes that are not a unit at all are an error, for where the next one begins is not known then.
+A message is delivered whatever bytes it has: what cannot be decoded stays as stored, and `decode_error` says why. Only
+bytes that are not a unit are an error, for then the start of the next unit is not known.
 """
 
 from functools import lru_cache
@@ -40,7 +40,7 @@ def _queue(topic: str, broker_name: str, queue_id: int) -> MessageQueue:
 
 
 def decode_body(body: bytes, sys_flag: int) -> tuple[bytes, str | None]:
-    """The body decompressed; as it is stored, and why, when that cannot be done."""
+    """Decompress a body; returns it as stored, and the reason, when that fails."""
     if not sys_flag & COMPRESSED:
         return body, None
     try:
@@ -50,12 +50,12 @@ def decode_body(body: bytes, sys_flag: int) -> tuple[bytes, str | None]:
 
 
 def _repaired(properties: bytes) -> tuple[str, str]:
-    """Properties that are not UTF-8, as Apache's client shows them, and why they are so."""
+    """Properties that are not UTF-8, as Apache's client decodes them, and the reason for `decode_error`."""
     return properties.decode(errors="replace"), "the properties are not UTF-8"
 
 
 def decode_message(unit: Unit, broker_name: str) -> ReceivedMessage:
-    """A unit as its reader sees it: decompressed, with its properties split."""
+    """A unit as a message, decompressed, with its properties split."""
     body, problem = decode_body(unit.body, unit.sys_flag)
     try:
         text = unit.properties.decode()

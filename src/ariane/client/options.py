@@ -18,11 +18,11 @@ class Sql:
 
 
 Expression = str | Sql
-"""What to take of a topic: tags (`*`, `TagA || TagB`), or `Sql`."""
+"""Which messages of a topic to consume: tags (`*`, `TagA || TagB`), or `Sql`."""
 
 
 def split_addresses(addresses: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Name servers as a tuple; the environment's NAMESRV_ADDR when none are given.
+    """Name servers as a tuple; the environment variable NAMESRV_ADDR when none are given.
 
     >>> split_addresses("a:9876; b:9876")
     ('a:9876', 'b:9876')
@@ -35,20 +35,20 @@ def split_addresses(addresses: str | Sequence[str] | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientOptions:
-    """What every client has. Times are seconds."""
+    """Options of every client. Times are seconds."""
 
     name_servers: str | Sequence[str] | None = None
-    """`"a:9876;b:9876"`, a list, or one `http://` address that answers with such a text; else NAMESRV_ADDR."""
+    """`"a:9876;b:9876"`, a list, or one `http://` address that returns such a text; by default NAMESRV_ADDR."""
     instance_name: str | None = None
     unit_name: str | None = None
     namespace: str = ""
-    """Whose topics and groups these are: brokers know them as `namespace%name`, which admins and pull clients say."""
+    """The tenant of topics and groups: brokers know them as `namespace%name`, which admins and pull clients use."""
     access_key: str | None = None
     secret_key: str | None = field(default=None, repr=False)
     security_token: str | None = field(default=None, repr=False)
     tls: TlsClient | None = None
     binary_headers: bool = False
-    """Speak RocketMQ's binary headers instead of JSON."""
+    """Use RocketMQ's binary headers instead of JSON."""
     api_timeout: float = 3.0
     connect_timeout: float = 3.0
     heartbeat_interval: float = 30.0
@@ -57,7 +57,7 @@ class ClientOptions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name_servers", split_addresses(self.name_servers))
         if (self.access_key is None) != (self.secret_key is None):
-            raise ValueError("access_key and secret_key go together")
+            raise ValueError("access_key and secret_key go together: give both, or neither")
         for name in ("api_timeout", "connect_timeout", "heartbeat_interval", "route_interval"):
             require(self, name, getattr(self, name) > 0, "must be positive")
 

@@ -1,4 +1,4 @@
-"""A clock that runs by itself and can be pushed on."""
+"""A clock that runs, and can be moved forward."""
 
 import asyncio
 import heapq
@@ -10,7 +10,7 @@ from ariane.env import SystemClock
 
 
 class MovableClock:
-    """The machine's clock, moved on by as much as a test wants; whoever sleeps until then wakes at once.
+    """The system clock, which a test can move forward; sleepers that are due wake at once.
 
     It may be moved from any thread.
 
@@ -38,6 +38,8 @@ class MovableClock:
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
         with self._lock:
+            while self._sleepers and self._sleepers[0][3].done():
+                heapq.heappop(self._sleepers)
             heapq.heappush(self._sleepers, (self.monotonic() + seconds, next(self._order), loop, woken))
         timer = loop.call_later(max(0.0, seconds), _wake, woken)
         try:
@@ -46,7 +48,7 @@ class MovableClock:
             timer.cancel()
 
     def advance(self, seconds: float) -> None:
-        """Move time on."""
+        """Move the time forward."""
         with self._lock:
             self._moved += seconds
             now = self.monotonic()
@@ -54,7 +56,7 @@ class MovableClock:
             while self._sleepers and (self._sleepers[0][0] <= now or self._sleepers[0][3].done()):
                 due.append(heapq.heappop(self._sleepers))
         for _, _, loop, woken in due:
-            with suppress(RuntimeError):  # that loop is closed: nobody sleeps there any more
+            with suppress(RuntimeError):  # that loop is closed
                 loop.call_soon_threadsafe(_wake, woken)
 
 

@@ -1,4 +1,4 @@
-"""A whole cluster in this process, for tests: name server and brokers in a thread of their own."""
+"""A cluster in this process, for tests: name server and brokers in a thread of their own."""
 
 import asyncio
 import shutil
@@ -16,7 +16,7 @@ from ariane.client.admin import Admin
 from ariane.env import Env, SystemFiles
 from ariane.namesrv import NameServer, NamesrvOptions
 from ariane.testing.clock import MovableClock
-from ariane.testing.network import Link, Weather
+from ariane.testing.network import Link, LinkFaults
 
 T = TypeVar("T")
 PATIENCE = 120.0
@@ -41,7 +41,7 @@ SMALL = {
 
 
 class _BehindLink(Broker):
-    """A broker that tells its clients the address of the link in front of it."""
+    """A broker that advertises the address of the link in front of it."""
 
     link: Link | None = None
 
@@ -51,7 +51,7 @@ class _BehindLink(Broker):
 
 
 class Network:
-    """The cluster's network. `to` names a broker or `namesrv`; without it all links are meant."""
+    """The cluster's network. `to` names a broker or `namesrv`; the default is all links."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -62,27 +62,27 @@ class Network:
 
     def down(self, to: str | None = None) -> None:
         """Break the open connections and refuse new ones, until `restore`."""
-        self._cluster.run(self._each(to, Weather(down=True)))
+        self._cluster.run(self._each(to, LinkFaults(down=True)))
 
     def delay(self, seconds: float, to: str | None = None) -> None:
-        """Let everything come later, both ways."""
-        self._cluster.run(self._each(to, Weather(delay=seconds)))
+        """Delay all data, both ways."""
+        self._cluster.run(self._each(to, LinkFaults(delay=seconds)))
 
     def drop(self, to: str | None = None) -> None:
-        """Let nothing through, and tell nobody, until `restore`."""
-        self._cluster.run(self._each(to, Weather(dropping=True)))
+        """Lose all data without a sign, until `restore`."""
+        self._cluster.run(self._each(to, LinkFaults(dropping=True)))
 
     def restore(self, to: str | None = None) -> None:
-        """Fair weather again."""
-        self._cluster.run(self._each(to, Weather()))
+        """Remove all faults."""
+        self._cluster.run(self._each(to, LinkFaults()))
 
-    async def _each(self, to: str | None, weather: Weather | None) -> None:
+    async def _each(self, to: str | None, faults: LinkFaults | None) -> None:
         links = self._cluster.links
         for link in links.values() if to is None else [links[to]]:
-            if weather is None:
+            if faults is None:
                 link.cut()
             else:
-                link.change(weather)
+                link.change(faults)
 
 
 class Cluster:
@@ -115,7 +115,7 @@ class Cluster:
 
     @property
     def name_servers(self) -> str:
-        """What clients need to know."""
+        """The address for clients' `name_servers`."""
         return self.links[NAME_SERVER].address
 
     def start(self) -> Self:
@@ -142,11 +142,11 @@ class Cluster:
         self.stop()
 
     def advance(self, seconds: float) -> None:
-        """Move the cluster's time on."""
+        """Move the cluster's time forward."""
         self.clock.advance(seconds)
 
     def create_topic(self, topic: str, *, queues: int = 4, **options: Any) -> None:
-        """Create a topic on every broker, at once and everywhere known."""
+        """Create a topic on every broker; it can be used at once."""
         self.run(self._create_topic(topic, queues, options))
 
     def stop_broker(self, name: str | None = None) -> None:
@@ -154,7 +154,7 @@ class Cluster:
         self.run(self._stop_broker(name or self._names[0]))
 
     def start_broker(self, name: str | None = None) -> None:
-        """Start a broker again, at the address that it had."""
+        """Start a broker again, at the same address."""
         self.run(self._start_broker(name or self._names[0]))
 
     def stop_name_server(self) -> None:
@@ -163,12 +163,12 @@ class Cluster:
         self.run(self._server.stop())
 
     def start_name_server(self) -> None:
-        """Start the name server again, at the address that it had; the brokers register at once."""
+        """Start the name server again, at the same address; the brokers register at once."""
         self.run(self._start_name_server())
         self.run(self._register())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run something in the cluster's own loop."""
+        """Run a coroutine in the cluster's loop."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE)
 
     async def _start(self) -> None:

@@ -1,4 +1,4 @@
-"""A network that fails when told to: it stands between clients and servers, and drops, delays or cuts."""
+"""A network that fails on demand: proxies between clients and servers that drop, delay or cut."""
 
 import asyncio
 from contextlib import suppress
@@ -8,28 +8,28 @@ CHUNK = 1 << 16
 
 
 @dataclass
-class Weather:
-    """How it goes on a link."""
+class LinkFaults:
+    """The faults of a link."""
 
     delay: float = 0.0
-    """Seconds by which everything comes later."""
+    """Seconds by which all data is delayed."""
     dropping: bool = False
-    """Nothing comes through, and nobody is told."""
+    """Data is lost without a sign."""
     down: bool = False
-    """Connections are cut, and new ones refused."""
+    """Open connections are cut, new ones refused."""
 
 
 class Link:
-    """A port in front of a server. Everything on its connections goes through `weather`."""
+    """A port in front of a server, whose connections have `faults`."""
 
     def __init__(self, target: str) -> None:
         self.target = target
         self.address = ""
-        self.weather = Weather()
+        self.faults = LinkFaults()
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._better = asyncio.Event()
+        self._changed = asyncio.Event()
 
     async def start(self) -> None:
         """Listen on a free port."""
@@ -50,17 +50,17 @@ class Link:
         for writer in list(self._open):
             writer.transport.abort()
 
-    def change(self, weather: Weather) -> None:
-        """Let other weather come up."""
-        self.weather = weather
-        if weather.down:
+    def change(self, faults: LinkFaults) -> None:
+        """Replace the faults."""
+        self.faults = faults
+        if faults.down:
             self.cut()
-        self._better.set()
-        self._better = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._keep(asyncio.current_task())
-        if self.weather.down:
+        if self.faults.down:
             writer.transport.abort()
             return
         host, _, port = self.target.rpartition(":")
@@ -71,7 +71,7 @@ class Link:
             return
         self._open |= {writer, server_writer}
         try:
-            with suppress(asyncio.CancelledError):  # closing; the streams of Python 3.11 complain of cancelled tasks
+            with suppress(asyncio.CancelledError):  # at close; the streams of Python 3.11 log cancelled tasks
                 await asyncio.gather(self._pump(reader, server_writer), self._pump(server_reader, writer))
         finally:
             for one in (writer, server_writer):
@@ -86,11 +86,11 @@ class Link:
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while data := await reader.read(CHUNK):
-                if self.weather.delay:
-                    await asyncio.sleep(self.weather.delay)
-                while self.weather.dropping:
-                    await self._better.wait()
-                    data = b""  # what was sent in the storm is lost, and so is the rest of its connection
+                if self.faults.delay:
+                    await asyncio.sleep(self.faults.delay)
+                while self.faults.dropping:
+                    await self._changed.wait()
+                    data = b""  # what was sent meanwhile is lost, and so is the rest of its connection
                 if not data:
                     break
                 writer.write(data)

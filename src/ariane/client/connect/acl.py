@@ -1,4 +1,4 @@
-"""Signing: RocketMQ's access control as a hook on every request."""
+"""Request signatures of RocketMQ's access control, added by a hook."""
 
 import hmac
 from base64 import b64encode
@@ -21,7 +21,7 @@ def sign(secret_key: str, fields: dict[str, str], body: bytes) -> str:
 
 
 class Signer:
-    """Puts access key and signature on every request."""
+    """Adds access key and signature to every request."""
 
     def __init__(self, access_key: str, secret_key: str, security_token: str | None = None) -> None:
         self._access_key = access_key
@@ -35,4 +35,4 @@ class Signer:
         command.fields[SIGNATURE] = sign(self._secret_key, command.fields, command.body)
 
     def after_response(self, peer: str, request: Command, response: Command) -> None:
-        """Nothing is signed in answers."""
+        """Do nothing: responses are not signed."""

@@ -1,4 +1,4 @@
-"""What clients ask of brokers about queues: offsets, pulls, locks, members of a group."""
+"""Requests to brokers about queues: offsets, pulls, locks, members of a group."""
 
 from ariane.client.connect.routes import MASTER, Routes
 from ariane.client.connect.wire import SUCCESS, Wire
@@ -42,7 +42,7 @@ _PULL_CODES = tuple(int(code) for code in _STATUS)
 
 
 class BrokerCalls:
-    """Questions about queues, sent to the broker that has the queue."""
+    """Sends requests about a queue to its broker."""
 
     def __init__(self, wire: Wire, routes: Routes) -> None:
         self.wire = wire
@@ -53,7 +53,7 @@ class BrokerCalls:
         return sorted((await self.routes.refresh(topic)).read_queues)
 
     async def master(self, queue: MessageQueue) -> str:
-        """The address of a queue's broker; the route is asked for again when it is not known."""
+        """The address of a queue's master; refreshes the route when it is not known."""
         address = self.routes.master(queue.broker_name)
         if address is None:
             await self.routes.refresh(queue.topic)
@@ -63,7 +63,7 @@ class BrokerCalls:
         return address
 
     async def reader(self, queue: MessageQueue, broker_id: int = MASTER) -> tuple[str, bool]:
-        """An address to read a queue from, and whether it is a slave's."""
+        """An address to read a queue from, and whether it is a slave."""
         found = self.routes.reader(queue.broker_name, broker_id)
         if found is None:
             await self.routes.refresh(queue.topic)
@@ -86,7 +86,7 @@ class BrokerCalls:
         return await self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
-        """When the oldest message was stored, in milliseconds."""
+        """The store time of the oldest message, in milliseconds."""
         header = GetEarliestMsgStoretimeRequest(queue.topic, queue.queue_id)
         response = await self.wire.ask(await self.master(queue), RequestCode.GET_EARLIEST_MSG_STORETIME, header)
         return GetEarliestMsgStoretimeResponse.parse(response.fields).timestamp
@@ -98,8 +98,8 @@ class BrokerCalls:
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
         """The offset that a group committed; None when it never did.
 
-        For a queue that still has its first message a broker says 0 to a group without an offset, so that it begins
-        there. Whether a 0 was ever committed, only the broker's whole table tells.
+        For a queue that still has its first message a broker returns 0 to a group without an offset, so that it starts
+        there. Only the broker's whole offset table tells whether a 0 was committed.
         """
         offset = await self.consumer_offset(group, queue)
         if offset != 0:
@@ -121,7 +121,7 @@ class BrokerCalls:
         return OffsetResponse.parse(response.fields).offset if response.code == SUCCESS else None
 
     async def commit(self, group: str, queue: MessageQueue, offset: int, *, wait: bool = True) -> None:
-        """Set a group's offset at the broker."""
+        """Commit a group's offset at the broker."""
         address, _ = await self.reader(queue)
         header = UpdateConsumerOffsetRequest(group, queue.topic, queue.queue_id, offset)
         if wait:
@@ -144,7 +144,7 @@ class BrokerCalls:
         broker_id: int = MASTER,
         timeout: float = 10.0,
     ) -> PullResult:
-        """One pull. With `suspend` the broker holds it that long when it finds nothing."""
+        """Pull once. With `suspend` the broker holds the pull for so many seconds when it finds nothing."""
         address, is_slave = await self.reader(queue, broker_id)
         text, kind = (expression.expression, "SQL92") if isinstance(expression, Sql) else (expression, "TAG")
         if suspend > 0:
@@ -175,13 +175,13 @@ class BrokerCalls:
         return ConsumerIdList.decode(response.body).consumer_id_list if response.body else []
 
     async def lock(self, address: str, group: str, client_id: str, queues: list[MessageQueue]) -> set[MessageQueue]:
-        """Take queues of one broker for this client alone; gives those that were to be had."""
+        """Lock queues of one broker for this client; returns those that are locked."""
         body = LockBatchRequestBody(group, client_id, [QueueKey.of(queue) for queue in queues])
         response = await self.wire.ask(address, RequestCode.LOCK_BATCH_MQ, body=body.encode(), timeout=1.0)
         return {key.queue() for key in LockBatchResponseBody.decode(response.body).lock_ok_mq_set}
 
     async def unlock(self, address: str, group: str, client_id: str, queues: list[MessageQueue], *, wait: bool) -> None:
-        """Give queues back."""
+        """Unlock queues."""
         body = LockBatchRequestBody(group, client_id, [QueueKey.of(queue) for queue in queues]).encode()
         if wait:
             await self.wire.ask(address, RequestCode.UNLOCK_BATCH_MQ, body=body, timeout=1.0)

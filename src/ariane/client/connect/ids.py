@@ -1,4 +1,4 @@
-"""Who we are to brokers, and the ids that we give to messages."""
+"""The local address, and the ids of messages."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from ariane.remoting import parse_address
 
 
 async def local_address(peers: tuple[str, ...]) -> str:
-    """The address by which we reach the peers; asking the kernel for it sends nothing."""
+    """The local address of the route to the peers; the kernel is asked, nothing is sent."""
     loop = asyncio.get_running_loop()
     for peer in peers:
         try:
@@ -35,7 +35,7 @@ def _route_source(found: tuple[Any, ...]) -> str:
 
 
 def _month_start(now_ms: int) -> int:
-    """The first moment of this month; milliseconds since then fit four bytes."""
+    """The start of this month; milliseconds since then fit into four bytes."""
     moment = datetime.fromtimestamp(now_ms / 1000)
     return int(datetime(moment.year, moment.month, 1).timestamp() * 1000)
 
@@ -44,20 +44,20 @@ _MONTH = 32 * 86_400_000
 
 
 class UniqueIds:
-    """Makes the id of each message, in RocketMQ's form: host, process, maker, time in the month, counter.
+    """Generates message ids in RocketMQ's form: host, process, generator, time in the month, counter.
 
-    The third part is the hash of a class loader in Java; here it tells apart the makers of one process.
+    The third part is the hash of a class loader in Java; here it distinguishes the generators of one process.
     """
 
     def __init__(self, address: str, clock: Clock, maker: int) -> None:
         whole = unique_id(ip_address(address).packed, os.getpid(), maker, 0, 0)
-        self._prefix = whole[:-12]  # all but time and counter, which alone change
+        self._prefix = whole[:-12]  # all but time and counter
         self._clock = clock
         self._counter = count()
         self._start = _month_start(clock.now_ms())
 
     def make(self) -> str:
-        """A new id."""
+        """Generate an id."""
         now = self._clock.now_ms()
         elapsed = now - self._start
         if not 0 <= elapsed < _MONTH:

@@ -12,15 +12,15 @@ from ariane.env import Env
 from ariane.errors import NotRunning
 from ariane.remoting import RpcHook
 
-WORLD = Env()
-"""The world that clients live in unless they are given another."""
+DEFAULT_ENV = Env()
+"""The environment of clients that are not given another."""
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=WORLD.random.seed)  # or parent and child would make the same choices
+    os.register_at_fork(after_in_child=DEFAULT_ENV.random.seed)  # or parent and child would draw the same numbers
 
 
 class State(Enum):
-    """Where a client is in its life."""
+    """The state of a client."""
 
     NEW = "not started"
     STARTING = "starting"
@@ -29,7 +29,7 @@ class State(Enum):
 
 
 class Lifecycle:
-    """What all clients share. A client is started by `start` or `async with`, and closed once."""
+    """Base of all clients: started by `start` or `async with`, and closed once."""
 
     def __init__(
         self, kind: str, group: str, options: ClientOptions, env: Env | None, rpc_hooks: tuple[RpcHook, ...]
@@ -37,7 +37,7 @@ class Lifecycle:
         self._kind = kind
         self._group = wrap(options.namespace, group) if kind in ("producer", "consumer") else group
         self._client_options = options
-        self._env = env or WORLD
+        self._env = env or DEFAULT_ENV
         self._rpc_hooks = rpc_hooks
         self._state = State.NEW
         self._instance: Instance | None = None
@@ -49,11 +49,11 @@ class Lifecycle:
 
     @property
     def client_id(self) -> str:
-        """How brokers call this client."""
+        """The id by which brokers know this client."""
         return self._running().client_id
 
     async def start(self) -> Self:
-        """Connect and begin; starting twice is an error."""
+        """Start the client; starting twice is an error."""
         if self._state is not State.NEW:
             raise NotRunning(f"{self} is {self._state.value}: a client can be started once")
         self._state = State.STARTING
@@ -71,7 +71,7 @@ class Lifecycle:
         return self
 
     async def close(self) -> None:
-        """Finish what is under way and leave; closing twice does nothing."""
+        """Finish running work and leave the cluster; closing twice does nothing."""
         if self._state is not State.RUNNING:
             self._state = State.CLOSED
             return
@@ -86,7 +86,7 @@ class Lifecycle:
 
     @property
     def needs_threads(self) -> bool:
-        """Whether it works in a pool of threads, which the interpreter ends before anything else."""
+        """Whether it uses a pool of threads, which the interpreter ends before anything else."""
         return False
 
     async def __aenter__(self) -> Self:
@@ -107,7 +107,7 @@ class Lifecycle:
         return self._instance
 
     async def _open(self, instance: Instance) -> None:
-        """What a kind of client does to start."""
+        """Start the parts of a kind of client."""
 
     async def _shut(self, instance: Instance) -> None:
-        """What a kind of client does to leave."""
+        """Close the parts of a kind of client."""

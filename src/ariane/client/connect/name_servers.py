@@ -1,4 +1,4 @@
-"""Which name server to ask: a random one at first, the next one when it fails."""
+"""Requests to name servers: to a random one at first, to the next one when it fails."""
 
 import asyncio
 import logging
@@ -33,11 +33,11 @@ class NameServers:
 
     @property
     def is_discovered(self) -> bool:
-        """Whether the list comes over HTTP and must be read again now and then."""
+        """Whether the list comes over HTTP and must be read periodically."""
         return self._source is not None
 
     async def discover(self) -> None:
-        """Read the list of addresses, as RocketMQ's clients do from a domain name; keeps the old one on failure."""
+        """Read the list of addresses over HTTP; keeps the old list on failure."""
         if self._source is None:
             return
         try:
@@ -58,7 +58,7 @@ class NameServers:
         timeout: float | None = None,
         expect: tuple[int, ...] = (ResponseCode.SUCCESS,),
     ) -> Command:
-        """Ask one name server; on failure the others in turn."""
+        """Send a request to the name server in use; on failure to the others in turn."""
         if not self.addresses:
             await self.discover()
         failures: list[str] = []

@@ -1,6 +1,6 @@
-"""Namespaces as RocketMQ 4.9 has them: topics and groups of a tenant are called `namespace%name`.
+"""Namespaces as RocketMQ 4.9 has them: topics and groups of a tenant are named `namespace%name`.
 
-Users say and see the bare name; brokers know only the whole one.
+Users see the bare name, brokers the full one.
 """
 
 from ariane.message import (
@@ -33,7 +33,7 @@ _SYSTEM = frozenset(
 
 
 def wrap(namespace: str, name: str) -> str:
-    """The whole name of a topic or group; names of the system, and whole names, stay as they are.
+    """The full name of a topic or group; system names and full names are returned unchanged.
 
     >>> wrap("eu", "orders"), wrap("eu", "%RETRY%shop"), wrap("eu", "eu%orders"), wrap("", "orders")
     ('eu%orders', '%RETRY%eu%shop', 'eu%orders', 'orders')

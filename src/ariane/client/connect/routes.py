@@ -1,4 +1,4 @@
-"""Where topics live: routes asked of name servers, kept, and refreshed."""
+"""Routes of topics: read from name servers, cached, and refreshed."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ MASTER = 0
 
 @dataclass(frozen=True)
 class Route:
-    """The queues of a topic, as a producer and as a consumer see them."""
+    """The queues of a topic, to write to and to read from."""
 
     topic: str
     data: TopicRouteData
@@ -29,7 +29,7 @@ class Route:
 
     @classmethod
     def of(cls, topic: str, data: TopicRouteData) -> "Route":
-        """Work the queues out; an order configuration decides alone where to write."""
+        """Build a route; an order configuration alone decides where to write."""
         write = _ordered_queues(topic, data.order_topic_conf) if data.order_topic_conf else _writable(topic, data)
         read = [
             MessageQueue(topic, queues.broker_name, i)
@@ -40,7 +40,7 @@ class Route:
         return cls(topic, data, tuple(write), tuple(read))
 
     def write_queue_count(self, broker_name: str) -> int:
-        """How many queues a broker has to write to; none when it is not in the route."""
+        """The number of queues of a broker to write to; 0 when it is not in the route."""
         return next((q.write_queue_nums for q in self.data.queue_datas if q.broker_name == broker_name), 0)
 
 
@@ -65,7 +65,7 @@ def _writable(topic: str, data: TopicRouteData) -> list[MessageQueue]:
 
 
 def _narrow(data: TopicRouteData, most: int) -> TopicRouteData:
-    """The route that a topic will have once a broker makes it after the model of another."""
+    """The route that a topic will have once a broker has created it from a template topic."""
 
     def narrow(queues: QueueData) -> QueueData:
         count = min(most, queues.read_queue_nums)
@@ -75,7 +75,7 @@ def _narrow(data: TopicRouteData, most: int) -> TopicRouteData:
 
 
 class Routes:
-    """The routes in use. What name servers said last stays true until one of them says otherwise."""
+    """The routes in use. A route is valid until a name server returns another one."""
 
     def __init__(self, names: NameServers) -> None:
         self.names = names
@@ -86,23 +86,23 @@ class Routes:
 
     @property
     def brokers(self) -> dict[str, dict[int, str]]:
-        """Addresses by broker name and id, of all routes in use, and of the whole cluster where that was asked for."""
+        """Addresses by broker name and id, of all routes in use and, after `keep_cluster`, of the whole cluster."""
         return self._cluster | self._brokers
 
     def keep_cluster(self, info: ClusterInfo) -> None:
-        """Count all brokers of the cluster as in use, as name servers know them now."""
+        """Treat all brokers of the cluster as in use."""
         self._cluster = {name: broker.broker_addrs for name, broker in info.broker_addr_table.items()}
 
     def known(self, topic: str) -> Route | None:
-        """The route as it was heard last."""
+        """The cached route."""
         return self._routes.get(topic)
 
     async def find(self, topic: str) -> Route:
-        """The route, asked for if it is not known; RouteMissing or NameServersUnreachable."""
+        """The route, read when it is not cached; RouteMissing or NameServersUnreachable."""
         return self._routes.get(topic) or await self.refresh(topic)
 
     async def find_to_publish(self, topic: str, model_topic: str, queues: int) -> Route:
-        """Like `find`; a topic that is not there yet gets the route of the topic that brokers make it after."""
+        """Like `find`; a topic that does not exist yet gets the route of the topic from which brokers create it."""
         route = self._routes.get(topic)
         if route is not None and route.write_queues:
             return route
@@ -120,7 +120,7 @@ class Routes:
         return self._keep(topic, _narrow(data, queues))
 
     async def refresh(self, topic: str) -> Route:
-        """Ask a name server, whatever is known. Callers at the same time share one question."""
+        """Read the route from a name server. Concurrent callers share one request."""
         asking = self._asking.get(topic)
         if asking is None:
             asking = asyncio.get_running_loop().create_task(self._refresh(topic))
@@ -131,20 +131,20 @@ class Routes:
     def _asked(self, topic: str, task: asyncio.Task[Route]) -> None:
         self._asking.pop(topic, None)
         if not task.cancelled():
-            task.exception()  # all who waited for it may have been cancelled: then the error is not for anybody
+            task.exception()  # retrieved, for all callers may have been cancelled
 
     async def refresh_quietly(self, topic: str) -> bool:
-        """Refresh and say whether that went; a name server that is away changes nothing."""
+        """Refresh; False when that failed, and the cached route stays."""
         try:
             await self.refresh(topic)
         except (ClientError, BrokerRefused, ProtocolError) as error:
             if not topic.startswith(RETRY_PREFIX):
-                log.info("the route of %s stays as it was: %s", topic, error)
+                log.info("cannot refresh the route of %s: %s", topic, error)
             return False
         return True
 
     async def refresh_all(self) -> None:
-        """Ask for every topic in use, and forget brokers that no route names any more."""
+        """Refresh every topic in use, and drop brokers that are in no route any more."""
         for topic in list(self._routes):
             await self.refresh_quietly(topic)
         named = {broker.broker_name for route in self._routes.values() for broker in route.data.broker_datas}
@@ -179,7 +179,7 @@ class Routes:
         return self._brokers.get(broker_name, {}).get(MASTER)
 
     def reader(self, broker_name: str, broker_id: int) -> tuple[str, bool] | None:
-        """An address to read from and whether it is a slave's: the one wanted, else any of the broker."""
+        """An address to read from and whether it is a slave: the wanted one, else any of the broker."""
         addresses = self._brokers.get(broker_name)
         if not addresses:
             return None

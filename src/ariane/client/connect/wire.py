@@ -1,4 +1,4 @@
-"""Requests to name servers and brokers, with error answers translated."""
+"""Requests to name servers and brokers, with error responses translated."""
 
 from ariane.client.connect.refusals import refusal
 from ariane.protocol.codes import RequestCode, ResponseCode
@@ -10,7 +10,7 @@ SUCCESS = ResponseCode.SUCCESS
 
 
 class Wire:
-    """Asks servers by address. An answer other than the expected ones is raised as BrokerRefused."""
+    """Sends requests by address. A response with another code than expected is raised as BrokerRefused."""
 
     def __init__(self, remoting: Client, timeout: float, binary: bool) -> None:
         self._remoting = remoting
@@ -32,14 +32,14 @@ class Wire:
         timeout: float | None = None,
         expect: tuple[int, ...] = (SUCCESS,),
     ) -> Command:
-        """Ask and wait. Whatever cannot be carried there and back is a RemotingError that names the address."""
+        """Send a request and wait for the response; RemotingError when it cannot be carried there and back."""
         request = self.command(code, header, body)
         return await self.carry(address, request, self.timeout if timeout is None else timeout, expect)
 
     async def carry(
         self, address: str, request: Command, timeout: float, expect: tuple[int, ...] = (SUCCESS,)
     ) -> Command:
-        """Like `ask`, for a request that is made already."""
+        """Like `ask`, for a request that is already built."""
         response = await self._remoting.request(address, request, timeout)
         if response.code not in expect:
             raise refusal(address, request.code, response)
@@ -48,5 +48,5 @@ class Wire:
     async def tell(
         self, address: str, code: RequestCode, header: Header | dict[str, str] | None = None, body: bytes = b""
     ) -> None:
-        """Send without an answer."""
+        """Send without waiting for a response."""
         await self._remoting.oneway(address, self.command(code, header, body))

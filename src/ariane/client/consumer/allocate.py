@@ -1,5 +1,7 @@
-"""Who of a group reads which queue. Every member computes this by itself, so all must come to the same result:
-for equal input these strategies give what Apache's classes of the same name give.
+"""Allocation strategies: which member of a group reads which queue.
+
+Every member computes the allocation by itself, so all must get the same result: for equal input these strategies return
+what Apache's classes of the same name return.
 """
 
 import hashlib
@@ -14,7 +16,7 @@ T = TypeVar("T")
 
 
 class Allocate(Protocol):
-    """A strategy: the queues of one member. Queues and members come sorted."""
+    """A strategy: returns the queues of one member. Queues and members are sorted."""
 
     def __call__(
         self, group: str, me: str, queues: Sequence[MessageQueue], members: Sequence[str], /
@@ -22,7 +24,7 @@ class Allocate(Protocol):
 
 
 def averagely(group: str, me: str, queues: Sequence[MessageQueue], members: Sequence[str], /) -> list[MessageQueue]:
-    """A run of neighbouring queues for each member; the first members get one more when it does not divide.
+    """Allocate consecutive queues to each member; the first members get one more when the division has a remainder.
 
     >>> queues = [MessageQueue("T", "a", i) for i in range(3)]
     >>> [queue.queue_id for queue in averagely("G", "c1", queues, ["c1", "c2"])]
@@ -37,7 +39,7 @@ def averagely(group: str, me: str, queues: Sequence[MessageQueue], members: Sequ
 
 
 def by_circle(group: str, me: str, queues: Sequence[MessageQueue], members: Sequence[str], /) -> list[MessageQueue]:
-    """Queues dealt out in turns."""
+    """Allocate queues in turn."""
     return list(queues[members.index(me) :: len(members)]) if me in members else []
 
 
@@ -51,7 +53,7 @@ def _queue_text(queue: MessageQueue) -> str:
 
 @dataclass(frozen=True)
 class ConsistentHash:
-    """Queues and members on a ring: a member that comes or goes moves few queues."""
+    """Place queues and members on a hash ring: a member that joins or leaves moves few queues."""
 
     virtual_nodes: int = 10
     hash_of: Callable[[str], int] = _md5
@@ -75,7 +77,7 @@ class ConsistentHash:
 
 @dataclass(frozen=True)
 class ByConfig:
-    """Queues fixed by hand."""
+    """Allocate a fixed list of queues."""
 
     queues: tuple[MessageQueue, ...]
 
@@ -87,7 +89,7 @@ class ByConfig:
 
 @dataclass(frozen=True)
 class ByMachineRoom:
-    """Only queues of brokers called `room@name` with one of these rooms, shared out evenly."""
+    """Allocate evenly, and only queues of brokers named `room@name` in one of these rooms."""
 
     rooms: frozenset[str]
 
@@ -111,7 +113,7 @@ class ByMachineRoom:
 
 @dataclass(frozen=True)
 class MachineRoomNearby:
-    """Queues go to members in the broker's own room; those of a room without members are shared by all."""
+    """Allocate queues to members in the broker's room; all members share those of a room without members."""
 
     inner: Allocate
     room_of_broker: Callable[[MessageQueue], str]
@@ -136,6 +138,6 @@ def _grouped(items: Iterable[T], room_of: Callable[[T], str]) -> dict[str, list[
     for item in items:
         room = room_of(item)
         if not room:
-            raise ValueError(f"machine room nearby: no room is known for {item}")
+            raise ValueError(f"machine room nearby: room_of_broker or room_of_member returned no room for {item}")
         rooms.setdefault(room, []).append(item)
     return rooms

@@ -1,4 +1,4 @@
-"""The inside of a lite pull consumer: reads its queues ahead, and knows how far the caller has come."""
+"""The engine of a lite pull consumer: pulls ahead, and tracks the offsets that the caller has polled."""
 
 import asyncio
 import logging
@@ -65,7 +65,7 @@ class LiteEngine:
         self.rebalance = Rebalance(group, instance, options, lambda: subscriptions.keys(), self._divide, self.announced)
 
     async def start(self) -> None:
-        """Become a member of the group and take the first queues."""
+        """Join the group and take the first queues."""
         instance = self._instance
         instance.consumers[self._group] = self
         for topic in list(self._subscriptions):
@@ -78,7 +78,7 @@ class LiteEngine:
             self._regular.append(instance.tasks.every(self._options.persist_interval, self.persist))
 
     async def stop(self) -> None:
-        """Stop pulling, store the offsets, and leave the group."""
+        """Stop pulling, persist the offsets, and leave the group."""
         self.closed = True
         self._arrived.set()
         await self.rebalance.stop()
@@ -93,14 +93,14 @@ class LiteEngine:
         await self._instance.unregister(consumer_group=self._group)
 
     async def persist(self) -> None:
-        """Store the offsets."""
+        """Persist the offsets."""
         await self.offset_store.persist(list(self.table))
 
     def announced(self) -> None:
-        """Brokers have heard of the subscriptions as they are now."""
+        """Note that brokers know the subscriptions as they are now."""
         self.puller.versions = {topic: wanted.sub_version for topic, wanted in self._subscriptions.items()}
 
-    # Queues come and go.
+    # Queues are taken and released.
 
     async def _divide(self, topic: str, mine: set[MessageQueue]) -> bool:
         before = {queue for queue in self.table if queue.topic == topic}
@@ -122,11 +122,11 @@ class LiteEngine:
         await self._change(set(self.table), queues)
 
     async def give_up_topic(self, topic: str) -> None:
-        """Give up all queues of a topic."""
+        """Release all queues of a topic."""
         await self._change({queue for queue in self.table if queue.topic == topic}, set())
 
     async def _change(self, before: set[MessageQueue], after: set[MessageQueue]) -> bool:
-        gone = await asyncio.gather(*(self._give_up(queue) for queue in before - after))
+        gone = await asyncio.gather(*(self._release(queue) for queue in before - after))
         new = await asyncio.gather(*(self._take(queue) for queue in sorted(after - self.table.keys())))
         return bool(gone) or any(new)
 
@@ -138,13 +138,13 @@ class LiteEngine:
                 self._instance.calls, self._options, self.offset_store, queue, self._clock.now_ms()
             )
         except ArianeError as error:
-            log.warning("%s: %s cannot be taken now: %s", self._group, queue, error)
+            log.warning("%s: cannot take %s now, trying again at the next rebalance: %s", self._group, queue, error)
             return False
         self.table[queue] = cache
         self._pulls[queue] = self._start_pulling(cache)
         return True
 
-    async def _give_up(self, queue: MessageQueue) -> None:
+    async def _release(self, queue: MessageQueue) -> None:
         cache = self.table.pop(queue)
         cache.drop()
         await self._stop_pulling([queue])
@@ -180,7 +180,7 @@ class LiteEngine:
     def _forget_ready(self, queue: MessageQueue) -> None:
         self._ready = deque(entry for entry in self._ready if entry[0].queue != queue)
 
-    # What the caller does.
+    # Calls of the user.
 
     async def poll(self, timeout: float) -> list[ReceivedMessage]:
         """The next messages of one queue."""
@@ -197,7 +197,7 @@ class LiteEngine:
         offset = cache.remove(messages)
         if offset is not None:
             self.offset_store.update(cache.queue, offset, only_forward=False)
-        for held in self.table.values():  # those that waited for room in all
+        for held in self.table.values():  # wake pulls that waited for room
             held.changed.set()
         self._meter.consumed(cache.queue.topic, len(messages), 0, 0.0, None)
         self._call_hooks(cache.queue, messages)
@@ -213,7 +213,7 @@ class LiteEngine:
         call_hooks([hook.after_consume for hook in self.hooks], context)
 
     async def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Pull nothing more of these, and forget pulls that brokers hold."""
+        """Stop pulling these queues, and cancel pulls that brokers hold."""
         self._paused |= set(queues)
         caches = [self.table[queue] for queue in self._paused & self.table.keys()]
         await self._stop_pulling([cache.queue for cache in caches])
@@ -221,7 +221,7 @@ class LiteEngine:
             self._pulls[cache.queue] = self._start_pulling(cache)
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Pull these again."""
+        """Pull these queues again."""
         self._paused -= set(queues)
         for cache in self.table.values():
             cache.changed.set()
@@ -232,7 +232,7 @@ class LiteEngine:
             raise ClientError(f"{queue} is not assigned to this consumer (is the group rebalancing?)")
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Forget what was read ahead and go on elsewhere."""
+        """Drop what was pulled ahead and continue at an offset."""
         cache = self.table[queue]
         cache.drop()
         await self._stop_pulling([queue])
@@ -247,7 +247,7 @@ class LiteEngine:
         cache.next_offset = offset
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None, *, wait: bool) -> None:
-        """Store offsets; those given, or how far the caller has polled."""
+        """Persist the given offsets, or those that the caller has polled to."""
         for queue, offset in (offsets or {}).items():
             self.offset_store.update(queue, offset, only_forward=False)
         await self.offset_store.persist(list(self.table if offsets is None else offsets), wait=wait)
@@ -256,35 +256,35 @@ class LiteEngine:
         """The offset in the store, not the one in memory, which may be ahead of it."""
         return await self.offset_store.committed(queue)
 
-    # What brokers ask.
+    # Requests from brokers.
 
     def describe(self) -> ConsumerData:
-        """For heartbeats."""
+        """The group and its subscriptions, for heartbeats."""
         options, subscriptions = self._options, list(self._subscriptions.values())
         return ConsumerData(
             self._group, "CONSUME_ACTIVELY", options.model.value, options.consume_from.value, subscriptions
         )
 
     def rebalance_soon(self) -> None:
-        """Members have come or gone."""
+        """Rebalance soon: members have joined or left."""
         self.rebalance.soon()
 
     def offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets as they are here."""
+        """The offsets in memory."""
         return self.offset_store.table(topic)
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """An administrator moves the group."""
+        """Continue at other offsets, as an administrator asks."""
         for queue in [queue for queue in self.table if queue.topic == topic and queue in offsets]:
             await self.seek(queue, offsets[queue])
         await self.persist()
 
     async def consume_directly(self, message: ReceivedMessage) -> ConsumeMessageDirectlyResult:
-        """A consumer that polls has no listener to hand a message to."""
+        """Refuse: a consumer that polls has no listener."""
         raise ResponseError(ResponseCode.SYSTEM_ERROR, f"consumer group {self._group} polls: it has no listener")
 
     def running_info(self) -> ConsumerRunningInfo:
-        """All about this consumer."""
+        """Describe this consumer for `mqadmin consumerStatus`."""
         table = {queue: cache.describe(self.offset_store.known(queue) or -1) for queue, cache in self.table.items()}
         parts = {"messageQueueListener": self.queue_listener, "offsetStore": self.offset_store}
         properties = lite_properties(self._group, self._options, parts, PULL_MARGIN, self._started_ms)

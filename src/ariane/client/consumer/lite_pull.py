@@ -1,4 +1,4 @@
-"""The lite pull consumer: the caller polls, and decides about offsets."""
+"""The lite pull consumer: the caller polls messages and controls offsets."""
 
 import asyncio
 import logging
@@ -28,9 +28,9 @@ log = logging.getLogger("ariane.client")
 
 
 class LitePullConsumer(Lifecycle):
-    """Polls messages: of topics that the group divides among its members, or of queues assigned by hand.
+    """Polls messages of subscribed topics, whose queues the group shares, or of assigned queues.
 
-    With `auto_commit` what `poll` has given is committed each 5 s; without, `commit` does it.
+    With `auto_commit` the offsets that `poll` has reached are committed every 5 s; otherwise call `commit`.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class LitePullConsumer(Lifecycle):
 
     @property
     def options(self) -> LiteOptions:
-        """The options it was made with."""
+        """The options of this consumer."""
         return self._options
 
     async def subscribe(self, topic: str, expression: Expression = "*") -> None:
-        """Take a topic, whose queues the group divides."""
+        """Subscribe to a topic, whose queues the group shares."""
         if self._assigned:
-            raise ClientError("queues were assigned by hand: a consumer either assigns or subscribes")
+            raise ClientError("queues are assigned: make another consumer to subscribe")
         topic = wrap(self._options.namespace, topic)
         self._subscriptions[topic] = subscription(topic, expression, self._env.clock.now_ms())
         if self._engine_or_none is not None:
@@ -78,7 +78,7 @@ class LitePullConsumer(Lifecycle):
             await self._engine.rebalance.now()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Take a topic no longer."""
+        """Unsubscribe from a topic."""
         topic = wrap(self._options.namespace, topic)
         self._subscriptions.pop(topic, None)
         if self._engine_or_none is not None:
@@ -86,19 +86,19 @@ class LitePullConsumer(Lifecycle):
             await self._engine.give_up_topic(topic)
 
     async def assign(self, queues: Iterable[MessageQueue], expressions: Mapping[str, Expression] | None = None) -> None:
-        """Take exactly these queues, whatever other members of the group do."""
+        """Read exactly these queues, without rebalancing."""
         if self._subscriptions:
-            raise ClientError("topics are subscribed: a consumer either assigns or subscribes")
+            raise ClientError("topics are subscribed: make another consumer to assign queues")
         self._assigned = sorted(queues)
         if not self._assigned:
-            raise ClientError("no queues were given to assign")
+            raise ClientError("assign needs at least one queue")
         self._expressions.update(expressions or {})
         if self._engine_or_none is not None:
             self._running()
             await self._engine.hold(set(self._assigned), self._expressions)
 
     async def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
-        """The next messages of one queue, waiting up to `timeout` seconds for the first; none when none came."""
+        """Return the next messages of one queue, waiting up to `timeout` seconds; empty when none arrived."""
         self._running()
         return await self._engine.poll(timeout)
 
@@ -118,7 +118,7 @@ class LitePullConsumer(Lifecycle):
         return await self._running().calls.queues(wrap(self._options.namespace, topic))
 
     async def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Pull nothing more of these queues."""
+        """Stop pulling these queues."""
         self._running()
         await self._engine.pause(queues)
 
@@ -128,7 +128,7 @@ class LitePullConsumer(Lifecycle):
         self._engine.resume(queues)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at an offset; ClientError when the queue is not ours or has no such offset."""
+        """Continue at an offset; ClientError when the queue is not assigned or has no such offset."""
         calls = self._running().calls
         self._engine.check_held(queue)
         first, last = await calls.min_offset(queue), await calls.max_offset(queue)
@@ -137,11 +137,11 @@ class LitePullConsumer(Lifecycle):
         await self._engine.seek(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go to the first message."""
+        """Continue at the first message."""
         await self.seek(queue, await self._running().calls.min_offset(queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go behind the last message."""
+        """Continue after the last message."""
         await self.seek(queue, await self._running().calls.max_offset(queue))
 
     async def offset_for_time(self, queue: MessageQueue, timestamp: int) -> int:
@@ -149,7 +149,7 @@ class LitePullConsumer(Lifecycle):
         return await self._running().calls.search_offset(queue, timestamp)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, wait: bool = True) -> None:
-        """Store these offsets, or how far `poll` has come; with `wait=False` without the broker's answer."""
+        """Commit these offsets, or those that `poll` has reached; with `wait=False` without waiting for the broker."""
         self._running()
         await self._engine.commit(offsets, wait=wait)
 

@@ -12,7 +12,7 @@ from ariane.protocol.bodies import SubscriptionData
 
 
 class ConsumeFrom(Enum):
-    """Where a group without an offset begins."""
+    """Where a group without an offset starts."""
 
     LAST = "CONSUME_FROM_LAST_OFFSET"
     FIRST = "CONSUME_FROM_FIRST_OFFSET"
@@ -20,14 +20,14 @@ class ConsumeFrom(Enum):
 
 
 class Model(Enum):
-    """Whether the consumers of a group share the messages, or each gets all of them."""
+    """Whether the consumers of a group share the messages (clustering) or each gets all (broadcasting)."""
 
     CLUSTERING = "CLUSTERING"
     BROADCASTING = "BROADCASTING"
 
 
 def subscription(topic: str, expression: Expression, version: int) -> SubscriptionData:
-    """The wire's form of a subscription."""
+    """A subscription as it is sent to brokers."""
     if isinstance(expression, Sql):
         return SubscriptionData.build(topic, expression.expression, version, "SQL92")
     return SubscriptionData.build(topic, expression, version)
@@ -35,7 +35,7 @@ def subscription(topic: str, expression: Expression, version: int) -> Subscripti
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerOptions(ClientOptions):
-    """What every consumer can be told."""
+    """Options of all consumers."""
 
     model: Model = Model.CLUSTERING
     consume_from: ConsumeFrom = ConsumeFrom.LAST
@@ -48,9 +48,9 @@ class ConsumerOptions(ClientOptions):
     rebalance_interval: float = 20.0
     pull_batch: int = 32
     poll_suspend: float = 15.0
-    """How long a broker may hold a pull that finds nothing."""
+    """Seconds for which a broker may hold a pull that finds nothing."""
     error_pause: float = 3.0
-    """The longest pause before pulling again after errors."""
+    """The longest pause, in seconds, before the next pull after errors."""
     max_cached_messages: int = 1000
     max_cached_bytes: int = 100 * MEBIBYTE
     max_span: int = 2000
@@ -68,23 +68,23 @@ class ConsumerOptions(ClientOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class PushOptions(ConsumerOptions):
-    """What a push consumer can be told."""
+    """Options of a push consumer."""
 
     orderly: bool = False
     threads: int = 20
     """How many listener calls run at the same time: threads for functions, tasks for coroutines."""
     consume_batch: int = 1
     consume_timeout: float = 900.0
-    """A message that a listener holds longer is sent back."""
+    """Seconds after which a message whose listener call still runs is sent back."""
     max_reconsume_times: int = -1
-    """-1: 16 times for concurrent listeners, without end for orderly ones."""
+    """-1: 16 for concurrent listeners, no limit for orderly ones."""
     suspend: float = 1.0
-    """How long an orderly queue pauses after a failure; kept between 0.01 and 30."""
+    """Seconds for which an orderly queue pauses after a failure; clamped to 0.01 to 30."""
     pull_interval: float = 0.0
     max_cached_messages_of_topic: int = -1
     max_cached_bytes_of_topic: int = -1
     close_timeout: float = 10.0
-    """How long `close` waits for listeners that are at work."""
+    """Seconds for which `close` waits for running listener calls."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,11 +95,11 @@ class PushOptions(ConsumerOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class LiteOptions(ConsumerOptions):
-    """What a lite pull consumer can be told."""
+    """Options of a lite pull consumer."""
 
     auto_commit: bool = True
     max_cached_messages_in_all: int = 10_000
-    """Over all queues."""
+    """Messages cached of all queues together."""
 
 
 class ConsumerKeywords(ClientKeywords, total=False):

@@ -1,4 +1,4 @@
-"""The building block of readers: queues, offsets and raw pulls, without a group's life around them."""
+"""The pull client: queues, offsets and raw pulls, without membership in a group."""
 
 from typing import Unpack
 
@@ -10,11 +10,11 @@ from ariane.client.results import PullResult
 from ariane.env import Env
 from ariane.message import MessageQueue, ReceivedMessage
 
-TOOLS_GROUP = "TOOLS_CONSUMER"  # a group that every broker has
+TOOLS_GROUP = "TOOLS_CONSUMER"  # a group that every broker creates
 
 
 class PullClient(Lifecycle):
-    """Reads queues at offsets of the caller's choosing."""
+    """Reads queues at any offset."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class PullClient(Lifecycle):
         return await self._running().calls.search_offset(queue, timestamp)
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
-        """When the oldest message was stored, in milliseconds."""
+        """The store time of the oldest message, in milliseconds."""
         return await self._running().calls.earliest_store_time(queue)
 
     async def committed(self, queue: MessageQueue, *, group: str | None = None) -> int | None:
@@ -65,7 +65,7 @@ class PullClient(Lifecycle):
         suspend: float = 0.0,
         timeout: float = 10.0,
     ) -> PullResult:
-        """One pull, with the units as they came; `suspend` lets the broker wait for messages that long."""
+        """Pull once, without decoding the units; with `suspend` the broker may wait so many seconds for messages."""
         broker_id = self._suggested.get(queue, 0)
         result = await self._running().calls.pull(
             self._group, queue, offset, max_count, expression, suspend=suspend, broker_id=broker_id, timeout=timeout
@@ -83,9 +83,9 @@ class PullClient(Lifecycle):
         suspend: float = 0.0,
         timeout: float = 10.0,
     ) -> list[ReceivedMessage]:
-        """One pull, decoded; none when nothing is there."""
+        """Pull once and decode; empty when there is nothing."""
         result = await self.pull(queue, offset, max_count, expression, suspend=suspend, timeout=timeout)
         return decode_messages(result.body, queue.broker_name)
 
     async def _open(self, instance: Instance) -> None:
-        """Nothing to tell brokers: a reader is no member of the group."""
+        """Do nothing: a pull client is not a member of the group."""

@@ -1,4 +1,4 @@
-"""The push consumer: messages come to a listener."""
+"""The push consumer: calls a listener with messages."""
 
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -31,15 +31,15 @@ from ariane.protocol.bodies import CheckClientRequestBody, SubscriptionData
 from ariane.protocol.codes import RequestCode
 from ariane.remoting import RpcHook
 
-MAX_TIMES = 16  # how often a concurrent consumer tries a message unless it is told otherwise
+MAX_TIMES = 16  # retries of a message by a concurrent consumer unless configured
 
 
 class PushConsumer(Lifecycle):
     """Consumes topics: `PushConsumer("billing", "orders", listener)`, or `{"orders": "TagA || TagB"}` for some tags.
 
-    A listener is a function or coroutine function that gets a list of messages (one, unless `consume_batch` says more)
-    and returns a `ConsumeStatus`. Without a listener, iterate: `async for message in consumer`. A message counts as
-    consumed when the next one is asked for; one that the loop breaks off with comes again.
+    A listener is a function or coroutine function of a list of messages (one, unless `consume_batch` is higher) that
+    returns a `ConsumeStatus`. Without a listener, iterate: `async for message in consumer`. Asking for the next message
+    acknowledges the last one; the message at which a loop breaks is delivered again.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class PushConsumer(Lifecycle):
 
     @property
     def options(self) -> PushOptions:
-        """The options it was made with."""
+        """The options of this consumer."""
         return self._options
 
     async def subscribe(self, topic: str, expression: Expression = "*") -> None:
-        """Take a topic too, or with another expression; all consumers of a group must subscribe alike."""
+        """Subscribe to a topic, or change its expression; all consumers of a group must subscribe alike."""
         topic = wrap(self._options.namespace, topic)
         wanted = subscription(topic, expression, self._env.clock.now_ms())
         self._subscriptions[topic] = wanted
@@ -88,7 +88,7 @@ class PushConsumer(Lifecycle):
             await self._engine.rebalance.now()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Take a topic no longer."""
+        """Unsubscribe from a topic."""
         topic = wrap(self._options.namespace, topic)
         if self._engine_or_none is not None:
             self._running()
@@ -96,39 +96,39 @@ class PushConsumer(Lifecycle):
         self._subscriptions.pop(topic, None)
 
     async def pause(self) -> None:
-        """Pull nothing more; what is cached is still consumed."""
+        """Stop pulling; cached messages are still consumed."""
         self._running()
         await self._engine.pause()
 
     async def resume(self) -> None:
-        """Pull again."""
+        """Resume pulling."""
         self._running()
         self._engine.puller.going.set()
         self._engine.rebalance.soon()
 
     async def commit(self, *, wait: bool = True) -> None:
-        """Store the offsets now; otherwise that is done each 5 s and at the end."""
+        """Commit the offsets now; otherwise they are committed every 5 s and at close."""
         self._running()
         await self._engine.offset_store.persist(list(self._engine.table), wait=wait)
 
     async def queues(self) -> list[MessageQueue]:
-        """The queues that this consumer holds now."""
+        """The queues that this consumer reads now."""
         self._running()
         return sorted(self._engine.table)
 
     async def rebalance(self) -> None:
-        """Work out anew which queues are ours, without waiting for the next time."""
+        """Rebalance now, without waiting for the next time."""
         self._running()
         await self._engine.rebalance.now()
 
     async def stats(self) -> ConsumerStats:
-        """Rates, times, lag, and the number of threads that the listener could use."""
+        """Rates, times, lag, and a suggested number of threads."""
         self._running()
         return self._engine.stats(os.cpu_count() or 1)
 
     def __aiter__(self) -> AsyncGenerator[ReceivedMessage, None]:
         if self._handoff is None:
-            raise ClientError("this consumer has a listener: only one without can be iterated over")
+            raise ClientError("this consumer has a listener: make one without to iterate")
         self._running()
         return self._handoff.messages()
 
@@ -198,7 +198,7 @@ class PushConsumer(Lifecycle):
         return LocalOffsets(folder, instance.client_id, self._group, self._env.files)
 
     async def _check(self, instance: Instance, wanted: SubscriptionData) -> None:
-        """Let a broker look at an SQL expression, so that a mistake in it is an error at once."""
+        """Let a broker check an SQL expression, so that a mistake in it is an error at once."""
         if wanted.expression_type == "TAG" or not await instance.routes.refresh_quietly(wanted.topic):
             return
         route = await instance.routes.find(wanted.topic)
@@ -209,7 +209,7 @@ class PushConsumer(Lifecycle):
 
     @property
     def needs_threads(self) -> bool:
-        """Whether it works in a pool of threads, which the interpreter ends before anything else."""
+        """Whether it uses a pool of threads, which the interpreter ends before anything else."""
         return self._listener is not None
 
     async def _shut(self, instance: Instance) -> None:

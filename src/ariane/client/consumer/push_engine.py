@@ -1,4 +1,4 @@
-"""The inside of a push consumer: takes and gives up queues, pulls them, and answers brokers that ask."""
+"""The engine of a push consumer: takes, pulls and releases queues, and answers requests of brokers."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ from ariane.protocol.bodies import (
 
 log = logging.getLogger("ariane.client")
 
-DRAIN = 1.0  # seconds that listeners at work get when their queue is given up
+DRAIN = 1.0  # seconds that running listener calls get when their queue is released
 EXPIRY_CHECK = 30.0
 
 
@@ -78,7 +78,7 @@ class Engine:
         self.rebalance = Rebalance(group, instance, options, lambda: subscriptions.keys(), self._divide, self.announced)
 
     async def start(self) -> None:
-        """Become a member of the group and take the first queues."""
+        """Join the group and take the first queues."""
         instance, options = self._instance, self._options
         instance.consumers[self._group] = self
         for topic in list(self._subscriptions):
@@ -95,7 +95,7 @@ class Engine:
             self._regular.append(instance.tasks.every(LOCK_INTERVAL, self._renew_locks))
 
     async def stop(self) -> None:
-        """Stop pulling, let listeners finish, store the offsets, and leave the group."""
+        """Stop pulling, let listener calls finish, persist the offsets, and leave the group."""
         await self.rebalance.stop()
         for task in self._regular:
             task.cancel()
@@ -114,7 +114,7 @@ class Engine:
         await self._instance.unregister(consumer_group=self._group)
 
     async def persist(self) -> None:
-        """Store the offsets."""
+        """Persist the offsets."""
         await self.offset_store.persist(list(self.table))
 
     async def _renew_locks(self) -> None:
@@ -122,15 +122,15 @@ class Engine:
         await self._locks.lock([queue for queue in self.table.values() if not queue.dropped])
 
     def announced(self) -> None:
-        """Brokers have heard of the subscriptions as they are now."""
+        """Note that brokers know the subscriptions as they are now."""
         self.puller.versions = {topic: wanted.sub_version for topic, wanted in self._subscriptions.items()}
 
-    # Queues come and go.
+    # Queues are taken and released.
 
     async def _divide(self, topic: str, mine: set[MessageQueue]) -> bool:
         held = [queue for queue in self.table.values() if queue.queue.topic == topic]
         lost = [queue for queue in held if queue.queue not in mine or queue.is_stuck()]
-        gone = await asyncio.gather(*(self._give_up(queue) for queue in lost))
+        gone = await asyncio.gather(*(self._release(queue) for queue in lost))
         new = [queue for queue in sorted(mine) if queue not in self.table]
         taken = await asyncio.gather(*(self._take(queue) for queue in new))
         if not any(gone) and not any(taken):
@@ -140,7 +140,7 @@ class Engine:
         return True
 
     def _share_limits(self) -> None:
-        """A limit for a topic is divided among the queues held."""
+        """Divide a limit for a topic among the queues held."""
         options, count = self._options, max(1, len(self.table))
         if options.max_cached_messages_of_topic > 0:
             self._limits.messages = max(1, options.max_cached_messages_of_topic // count)
@@ -153,14 +153,14 @@ class Engine:
             if self._locks is not None:
                 await self._locks.lock([cache])
                 if not cache.locked:
-                    return False  # its holder has not let go yet; the next round will see
+                    return False  # still locked by its previous owner: try again at the next rebalance
             self.offset_store.forget(queue)
             cache.next_offset = await self._start_offset(queue)
         except ArianeError as error:
-            log.warning("%s: %s cannot be taken now: %s", self._group, queue, error)
+            log.warning("%s: cannot take %s now, trying again at the next rebalance: %s", self._group, queue, error)
             return False
         if self.puller.subscription(queue.topic) is None:
-            return False  # given up while its offset was asked for
+            return False  # unsubscribed while its offset was read
         self.table[queue] = cache
         self._pulls[queue] = self._start_pulling(cache)
         return True
@@ -180,20 +180,20 @@ class Engine:
             await self.puller.pull_once(cache)
 
     async def pause(self) -> None:
-        """Pull nothing more, and forget pulls that brokers hold: their answers would come in spite of the pause."""
+        """Stop pulling, and cancel pulls that brokers hold: their responses would arrive in spite of the pause."""
         self.puller.going.clear()
         caches = [cache for cache in self.table.values() if not cache.dropped]
         await self._stop_pulling([cache.queue for cache in caches])
         for cache in caches:
             self._pulls[cache.queue] = self._start_pulling(cache)
 
-    async def _give_up(self, cache: ProcessQueue) -> bool:
-        """Drain the queue, store its offset, unlock it: in this order, so that the next owner repeats little."""
+    async def _release(self, cache: ProcessQueue) -> bool:
+        """Drain the queue, persist its offset, unlock it: in this order, so that few messages are delivered twice."""
         cache.drop()
         await self._stop_pulling([cache.queue])
         drained = await cache.drained(DRAIN)
         if not drained and self._locks is not None:
-            cache.unlock_tries += 1  # order comes first: the lock is kept until the listener is done
+            cache.unlock_tries += 1  # order comes first: keep the lock until the listener call ends
             self._instance.tasks.spawn(self._rebalance_when_drained(cache))
             return False
         self._meter.duplicates_risked += cache.repeats_if_dropped()
@@ -223,7 +223,7 @@ class Engine:
         self._instance.tasks.spawn(self._move(cache, offset))
 
     async def _move(self, cache: ProcessQueue, offset: int) -> None:
-        """Go on at another offset: give the queue up as it is, and take it anew."""
+        """Continue at another offset: release the queue, then take it again."""
         cache.drop()
         await self._stop_pulling([cache.queue])
         await cache.drained(DRAIN)
@@ -234,43 +234,43 @@ class Engine:
         self.rebalance.soon()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Give up all queues of a topic."""
+        """Release all queues of a topic."""
         self._subscriptions.pop(topic, None)
         await asyncio.gather(
-            *(self._give_up(queue) for queue in list(self.table.values()) if queue.queue.topic == topic)
+            *(self._release(queue) for queue in list(self.table.values()) if queue.queue.topic == topic)
         )
         await self._instance.send_heartbeats()
 
-    # What brokers ask.
+    # Requests from brokers.
 
     def describe(self) -> ConsumerData:
-        """For heartbeats."""
+        """The group and its subscriptions, for heartbeats."""
         options, subscriptions = self._options, list(self._subscriptions.values())
         return ConsumerData(
             self._group, "CONSUME_PASSIVELY", options.model.value, options.consume_from.value, subscriptions
         )
 
     def rebalance_soon(self) -> None:
-        """Members have come or gone."""
+        """Rebalance soon: members have joined or left."""
         self.rebalance.soon()
 
     def offsets(self, topic: str) -> dict[MessageQueue, int]:
-        """The offsets as they are here."""
+        """The offsets in memory."""
         return self.offset_store.table(topic)
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """An administrator moves the group."""
+        """Continue at other offsets, as an administrator asks."""
         moved = [queue for queue in self.table.values() if queue.queue.topic == topic and queue.queue in offsets]
-        log.info("%s: offsets of %s are reset by an administrator: %s", self._group, topic, offsets)
+        log.info("%s: an administrator resets the offsets of %s: %s", self._group, topic, offsets)
         await asyncio.gather(*(self._move(queue, offsets[queue.queue]) for queue in moved))
 
     async def consume_directly(self, message: ReceivedMessage) -> ConsumeMessageDirectlyResult:
-        """An administrator hands a message to the listener."""
+        """Call the listener with a message that an administrator chose."""
         namespace, orderly = self._options.namespace, self._options.orderly
         return await consume_directly(self._group, namespace, self._runner, message, self._clock, orderly=orderly)
 
     def running_info(self) -> ConsumerRunningInfo:
-        """All about this consumer."""
+        """Describe this consumer for `mqadmin consumerStatus`."""
         store = self.offset_store
         table = {queue: cache.describe(store.known(queue) or -1) for queue, cache in self.table.items()}
         parts = {"messageListener": self._listener, "offsetStore": store, "traceDispatcher": self._tracer}
@@ -293,7 +293,7 @@ class Engine:
         return ConsumerRunningInfo(table, properties, list(self._subscriptions.values()), statuses)
 
     def stats(self, processors: int) -> ConsumerStats:
-        """This consumer's figures."""
+        """The statistics of this consumer."""
         times = self._meter.times()
         return ConsumerStats(
             self._meter.topics(),

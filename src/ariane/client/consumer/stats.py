@@ -1,4 +1,4 @@
-"""What a consumer knows about itself: rates, times, lag, and how many threads its listener could use."""
+"""Statistics of a consumer: rates, times, lag, and a suggested number of threads."""
 
 import math
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ WINDOW = 60.0  # seconds over which rates are taken
 
 @dataclass(frozen=True)
 class QueueLag:
-    """One queue as the consumer sees it."""
+    """Cache and lag of one queue."""
 
     queue: MessageQueue
     cached: int
@@ -36,24 +36,24 @@ class TopicStats:
 
 @dataclass(frozen=True)
 class ConsumerStats:
-    """A consumer's own figures."""
+    """The statistics of a consumer."""
 
     topics: dict[str, TopicStats]
     queues: list[QueueLag]
     cpu_seconds: float | None
     """T1: CPU time of a listener call; None for coroutines, which share one thread."""
     wait_seconds: float | None
-    """T2: the rest of a listener call, in which it waits for others."""
+    """T2: the rest of a listener call, in which it waits."""
     threads: int
     suggested_threads: int | None
     """C * (T1 + T2) / T1 for C processors; None until a listener function has run."""
     duplicates_risked: int
-    """Messages that a listener had when their queue was given up: whoever got the queue sees them again."""
+    """Messages that were with a listener when their queue was released: the next owner gets them again."""
     flow_controls: int
 
     @property
     def lag(self) -> int:
-        """Messages that are still to be consumed, of all queues held."""
+        """Messages still to be consumed, of all queues held."""
         return sum(queue.lag for queue in self.queues)
 
     @property
@@ -63,7 +63,7 @@ class ConsumerStats:
 
 
 def suggest_threads(processors: int, cpu_seconds: float, wait_seconds: float) -> int:
-    """How many threads keep the processors busy: `C * (T1 + T2) / T1`.
+    """The number of threads that keep the processors busy: `C * (T1 + T2) / T1`.
 
     >>> suggest_threads(4, cpu_seconds=0.010, wait_seconds=0.030)
     16
@@ -86,14 +86,14 @@ class _Topic:
 
 @dataclass
 class _Mark:
-    """The counts at a moment, for rates."""
+    """Counts at a point in time, for rates."""
 
     at: float
     counts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
 
 class Meter:
-    """Counts as a consumer works."""
+    """Counts pulls, messages and listener calls."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -112,17 +112,17 @@ class Meter:
         return found
 
     def pulled(self, topic: str, seconds: float) -> None:
-        """A pull was answered."""
+        """Count a pull."""
         of = self._topic(topic)
         of.pulls += 1
         of.pull_seconds += seconds
 
     def received(self, topic: str, count: int) -> None:
-        """Messages came."""
+        """Count received messages."""
         self._topic(topic).received += count
 
     def consumed(self, topic: str, succeeded: int, failed: int, wall: float, cpu: float | None) -> None:
-        """A listener was called."""
+        """Count a listener call."""
         of = self._topic(topic)
         of.succeeded += succeeded
         of.failed += failed
@@ -141,7 +141,7 @@ class Meter:
         return cpu, max(0.0, self._wall / self._calls - cpu)
 
     def topics(self) -> dict[str, TopicStats]:
-        """The figures of every topic; rates are over the last minute or two."""
+        """Statistics by topic; rates are over the last one to two minutes."""
         self._mark()
         seconds = max(self._clock.monotonic() - self._before.at, 1e-3)
         return {name: self._stats(name, topic, seconds) for name, topic in self._topics.items()}

@@ -1,4 +1,4 @@
-"""Where users look in: before and after a send, before and after a consumption, and a veto on sending."""
+"""Hooks: before and after a send, before and after a listener call, a veto on sends, the end of a transaction."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ log = logging.getLogger("ariane.client")
 
 
 class SendMode(Enum):
-    """How a message is sent."""
+    """The way a message is sent."""
 
     SYNC = "SYNC"
     ASYNC = "ASYNC"
@@ -22,7 +22,7 @@ class SendMode(Enum):
 
 @dataclass(slots=True)
 class SendContext:
-    """One try to send. `result` or `error` is set when it is over."""
+    """One attempt to send. `result` or `error` is set when it ends."""
 
     group: str
     message: Message
@@ -32,16 +32,16 @@ class SendContext:
     mode: SendMode
     client_address: str
     properties: dict[str, str]
-    """What travels with the message; a hook may add to it before it is sent."""
+    """The properties that are sent; a hook may add to them before."""
     result: SendResult | None = None
     error: Exception | None = None
     notes: dict[str, object] = field(default_factory=dict)
-    """For a hook's own use, between its two calls."""
+    """For a hook's own use between its two calls."""
 
 
 @dataclass(slots=True)
 class ConsumeContext:
-    """One call of a listener. `status` and `success` are set when it is over."""
+    """One listener call. `status` and `success` are set when it ends."""
 
     group: str
     queue: MessageQueue
@@ -57,7 +57,7 @@ class ConsumeContext:
 
 @dataclass(frozen=True, slots=True)
 class EndTransactionContext:
-    """A local transaction that is over."""
+    """A local transaction that has ended."""
 
     group: str
     message: Message | ReceivedMessage
@@ -70,7 +70,7 @@ class EndTransactionContext:
 
 
 class SendHook(Protocol):
-    """Sees each try to send. What it raises is logged and changes nothing."""
+    """Called around each attempt to send. Its errors are logged and change nothing."""
 
     def before_send(self, context: SendContext) -> None: ...
 
@@ -78,13 +78,13 @@ class SendHook(Protocol):
 
 
 class ForbidHook(Protocol):
-    """May refuse a message: what it raises goes to the caller of `send`."""
+    """May refuse a message: its error is raised to the caller of `send`."""
 
     def check_forbidden(self, context: SendContext) -> None: ...
 
 
 class ConsumeHook(Protocol):
-    """Sees each call of a listener. What it raises is logged and changes nothing."""
+    """Called around each listener call. Its errors are logged and change nothing."""
 
     def before_consume(self, context: ConsumeContext) -> None: ...
 
@@ -92,7 +92,7 @@ class ConsumeHook(Protocol):
 
 
 class TransactionHook(Protocol):
-    """Sees the end of each local transaction."""
+    """Called at the end of each local transaction."""
 
     def end_transaction(self, context: EndTransactionContext) -> None: ...
 
@@ -101,7 +101,7 @@ Context = TypeVar("Context")
 
 
 def call_hooks(hooks: Iterable[Callable[[Context], None]], context: Context) -> None:
-    """Call each hook; one that fails does not stop the others, nor the message."""
+    """Call each hook; an error of one stops neither the others nor the message."""
     for hook in hooks:
         try:
             hook(context)

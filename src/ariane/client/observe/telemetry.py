@@ -1,6 +1,6 @@
-"""OpenTelemetry: a span for each send and each consumption, joined over the message, where opentelemetry is set up.
+"""OpenTelemetry spans for sends and listener calls, in one trace, where a tracer provider is set up.
 
-The names are those of OpenTelemetry's conventions for messaging; the context travels among a message's properties.
+Names follow OpenTelemetry's conventions for messaging; the context travels in the message's properties.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _SPAN, _TOKEN = "telemetry span", "telemetry token"
 
 
 def find_telemetry() -> "Telemetry | None":
-    """Hooks that make spans; None unless the program has set up a tracer provider before it started the client."""
+    """Hooks that create spans; None unless the program set up a tracer provider before it started the client."""
     try:
         from opentelemetry import trace
     except ImportError:
@@ -29,13 +29,13 @@ def find_telemetry() -> "Telemetry | None":
 
 
 def with_telemetry(hooks: Sequence[SendHook]) -> tuple[SendHook, ...]:
-    """The hooks, and spans if they are wanted."""
+    """The hooks, preceded by spans where telemetry is set up."""
     found = find_telemetry()
     return tuple(hooks) if found is None else (found, *hooks)
 
 
 def consume_with_telemetry(hooks: Sequence[ConsumeHook]) -> tuple[ConsumeHook, ...]:
-    """The hooks, and spans if they are wanted."""
+    """The hooks, preceded by spans where telemetry is set up."""
     found = find_telemetry()
     return tuple(hooks) if found is None else (found, *hooks)
 
@@ -47,7 +47,7 @@ class Telemetry:
         self._tracer = tracer
 
     def before_send(self, context: SendContext) -> None:
-        """Begin a span, and put its context among the message's properties."""
+        """Start a span, and inject its context into the message's properties."""
         from opentelemetry import propagate, trace
 
         attributes: dict[str, str | int] = SYSTEM | {
@@ -71,7 +71,7 @@ class Telemetry:
         self._end(context.notes.get(_SPAN), context.error)
 
     def before_consume(self, context: ConsumeContext) -> None:
-        """Begin a span as a child of the sender's, and make it the current one for the listener."""
+        """Start a span as a child of the sender's, and make it the current one for the listener."""
         from opentelemetry import context as contexts
         from opentelemetry import trace
 

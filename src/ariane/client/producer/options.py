@@ -9,7 +9,7 @@ from ariane.protocol.compression import Compression
 
 
 class QueueChoice(Enum):
-    """How a producer picks the next queue."""
+    """How a producer chooses the next queue."""
 
     ROUND_ROBIN = "round robin"
     MIN_LATENCY = "min latency"
@@ -17,14 +17,14 @@ class QueueChoice(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerOptions(ClientOptions):
-    """What a producer can be told."""
+    """Options of producers."""
 
     send_timeout: float = 3.0
-    """Over all tries."""
+    """Seconds, over all attempts."""
     retries: int = 2
-    """Tries on other brokers after the first, of `send`."""
+    """Attempts of `send` on other brokers, after the first."""
     async_retries: int = 2
-    """Tries on the same broker after the first, of `submit`."""
+    """Attempts of `submit` on the same broker, after the first."""
     retry_another_broker_when_not_store_ok: bool = False
     max_message_size: int = 4 * MEBIBYTE
     delay_levels: int = DELAY_LEVELS
@@ -35,9 +35,9 @@ class ProducerOptions(ClientOptions):
     create_topic_key: str = AUTO_CREATE_TOPIC
     default_topic_queues: int = 4
     vip_channel: bool = False
-    """Send to the broker's second port, two below the first, which Apache's brokers keep for producers."""
+    """Send to the broker's second port, two below the first, which Apache's brokers reserve for producers."""
     latency_faults: bool = False
-    """Avoid brokers that were slow or failed, for a while that grows with their latency."""
+    """Avoid brokers that were slow or failed, for a time that grows with their latency."""
     queue_choice: QueueChoice = QueueChoice.ROUND_ROBIN
     trace: bool = False
     trace_topic: str = TRACE_TOPIC

@@ -1,4 +1,4 @@
-"""Messages ready for the wire."""
+"""Messages as requests: id, compression, properties, batches."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -36,17 +36,17 @@ class Outgoing:
     message: Message
     body: bytes
     properties: dict[str, str]
-    """What travels with the message; hooks may add to it before it is sent."""
+    """The properties that are sent; hooks may add to them before."""
     sys_flag: int
     message_id: str
     message_ids: tuple[str, ...] = ()
     code: RequestCode = RequestCode.SEND_MESSAGE_V2
     extra: dict[str, str] = field(default_factory=dict)
     made_id: bool = False
-    """Whether the id was made here, not given by the caller."""
+    """Whether the id was generated here, not given by the caller."""
 
     def fields(self, fixed: dict[str, str], queue: MessageQueue, now_ms: int) -> dict[str, str]:
-        """The header, under the short names of version 2 of the send request."""
+        """The header fields, under the short names of SEND_MESSAGE_V2."""
         return {
             **fixed,
             "b": self.message.topic,
@@ -62,13 +62,13 @@ class Outgoing:
 
 
 def fixed_fields(group: str, options: ProducerOptions) -> dict[str, str]:
-    """The part of the header that all messages of a producer share."""
+    """The header fields that all messages of a producer share."""
     queues = str(options.default_topic_queues)
     return {"a": group, "c": options.create_topic_key, "d": queues, "j": "0", "k": "false"}
 
 
 class Packer:
-    """Makes requests of messages: id, compression, properties."""
+    """Builds requests from messages."""
 
     def __init__(self, options: ProducerOptions, ids: UniqueIds) -> None:
         self._options = options
@@ -77,7 +77,7 @@ class Packer:
         self._compress: Callable[[bytes], bytes] = compressor(options.compression, options.compress_level)
 
     def pack(self, message: Message) -> Outgoing:
-        """A single message. The caller's object stays as it is."""
+        """Build the request of one message. The message is not changed."""
         properties = dict(message.properties)
         if self._options.namespace:
             message = self._whole(message, properties)
@@ -95,7 +95,7 @@ class Packer:
         return Outgoing(message, body, properties, sys_flag, message_id, (), code, extra, not given_id)
 
     def _whole(self, message: Message, properties: dict[str, str]) -> Message:
-        """The message as brokers know it; a reply goes to a topic of the cluster, not of a tenant."""
+        """The message with the full name of its topic; a reply goes to a topic of the cluster, not of a tenant."""
         namespace = self._options.namespace
         if properties.get(MESSAGE_TYPE) == REPLY:
             return message
@@ -104,7 +104,7 @@ class Packer:
         return Message.with_properties(topic, message.body, dict(message.properties), message.flag)
 
     def pack_batches(self, messages: Sequence[Message]) -> Iterator[Outgoing]:
-        """As few requests as the size limit allows, in order."""
+        """Build as few requests as the size limit allows, in order."""
         namespace = self._options.namespace
         first = Message(wrap(namespace, messages[0].topic), b"") if namespace else messages[0]
         items: list[BatchItem] = []
@@ -133,17 +133,17 @@ def _batch(first: Message, items: list[BatchItem], ids: list[str]) -> Outgoing:
 
 
 def checked_properties(properties: dict[str, str]) -> str:
-    """The property string; InvalidMessage when it does not fit the store."""
+    """The property string; InvalidMessage when it cannot be stored."""
     text = encode_properties(properties)
     if text.count(NAME_VALUE) != len(properties) or text.count(PROPERTY) != max(len(properties) - 1, 0):
-        raise InvalidMessage("the characters U+0001 and U+0002 part properties and cannot be in one")
+        raise InvalidMessage("the characters U+0001 and U+0002 separate properties: remove them from names and values")
     if len(text) > MAX_PROPERTIES // 4 and len(text.encode()) > MAX_PROPERTIES:
         raise InvalidMessage(f"keys, tags and properties have over {MAX_PROPERTIES} bytes together")
     return text
 
 
 def _retry_fields(topic: str, properties: dict[str, str]) -> dict[str, str]:
-    """How often a message that goes to a retry topic was tried; these two do not stay among its properties."""
+    """Header fields in place of two properties of a message to a retry topic: its retries, and their limit."""
     if not topic.startswith(RETRY_PREFIX):
         return {}
     tried, most = properties.pop(RECONSUME_TIME, None), properties.pop(MAX_RECONSUME_TIMES, None)

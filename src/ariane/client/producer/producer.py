@@ -1,4 +1,4 @@
-"""The producer: every way to send."""
+"""The producer: all ways to send."""
 
 import asyncio
 import logging
@@ -56,7 +56,7 @@ class Producer(Lifecycle):
 
     @property
     def options(self) -> ProducerOptions:
-        """The options it was made with."""
+        """The options of this producer."""
         return self._options
 
     @any_thread
@@ -71,8 +71,8 @@ class Producer(Lifecycle):
     ) -> SendResult:
         """Send and wait until the message is stored.
 
-        Without a queue, selector or hash key the producer picks queues in turn, and tries another broker when one
-        fails. A message that must go to a certain queue is tried once: elsewhere it would be out of order.
+        Without a queue, selector or hash key the producer chooses queues in turn, and tries another broker when one
+        fails. A message for a certain queue is tried once: elsewhere it would be out of order.
         """
         self._running()
         check_message(message, self._options)
@@ -100,9 +100,9 @@ class Producer(Lifecycle):
         hash_key: str | int | None = None,
         timeout: float | None = None,
     ) -> asyncio.Future[SendResult]:
-        """Send without waiting: gives a future, and calls `callback` when it is done.
+        """Send without waiting: returns a future, and calls `callback` when it is done.
 
-        When a request is not carried there and back it is tried again on the same broker.
+        A request that is not carried there and back is tried again on the same broker.
         """
         self._running()
         check_message(message, self._options)
@@ -141,7 +141,7 @@ class Producer(Lifecycle):
         selector: Selector | None = None,
         hash_key: str | int | None = None,
     ) -> None:
-        """Send without an answer: quick, and nobody knows whether it was stored."""
+        """Send without a response: fast, and without knowing whether the message was stored."""
         self._running()
         check_message(message, self._options)
         check_target(queue, selector, hash_key)
@@ -153,7 +153,7 @@ class Producer(Lifecycle):
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> list[SendResult]:
-        """Send messages of one topic together, in as few requests as the size limit allows; a result for each request.
+        """Send messages of one topic together, in as few requests as the size limit allows; returns a result for each.
 
         When a part fails, the error's `sent` has the results of the parts before it.
         """
@@ -186,7 +186,7 @@ class Producer(Lifecycle):
         hash_key: str | int | None = None,
         timeout: float | None = None,
     ) -> ReceivedMessage:
-        """Send a request and wait for the reply of a consumer; ReplyTimeout when none comes."""
+        """Send a request and wait for the reply of a consumer; ReplyTimeout without one."""
         instance = self._running()
         limit = self._options.send_timeout if timeout is None else timeout
         started = self._env.clock.monotonic()
@@ -205,17 +205,17 @@ class Producer(Lifecycle):
             raise
         except TimeoutError:
             raise ReplyTimeout(
-                f"the request to {message.topic} was stored, but nobody replied in {limit:g} s"
+                f"the request to {message.topic} was stored, but no consumer replied in {limit:g} s: is one running?"
             ) from None
         finally:
             instance.replies.forget(correlation_id)
 
     async def reply(self, request: ReceivedMessage, body: bytes, *, timeout: float | None = None) -> SendResult:
-        """Reply to a request that a consumer got."""
+        """Reply to a request that a consumer received."""
         return await self.send(reply_to(request, body), timeout=timeout)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues to which this producer may send."""
+        """The queues of a topic that can be written to."""
         self._running()
         return list((await self._sender.route(topic)).write_queues)
 
@@ -269,7 +269,7 @@ class Producer(Lifecycle):
         await instance.unregister(producer_group=self._group)
 
     async def _finish(self, sending: list[asyncio.Future[SendResult]]) -> None:
-        """Wait for submitted messages, and give up those that take too long; one warning tells of all that failed."""
+        """Wait for submitted messages, cancel those that take too long, and log the failed ones in one warning."""
         done, late = await asyncio.wait(sending, timeout=self._options.send_timeout)
         for future in late:
             future.cancel()

@@ -1,4 +1,4 @@
-"""Which queue a message goes to."""
+"""The choice of a queue for a message."""
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -13,10 +13,10 @@ from ariane.message import Message, MessageQueue
 from ariane.protocol.java import signed32, string_hash
 
 CALLER: ContextVar[int] = ContextVar("ariane_caller", default=0)
-"""The thread that a call came from: each goes round the queues by itself."""
+"""The thread of the caller: each takes its own turns among queues."""
 
 Selector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
-"""Picks a queue for a message; the queues come sorted by broker and number."""
+"""Chooses a queue for a message; the queues are sorted by broker and number."""
 
 MAX_CALLERS = 1024
 
@@ -29,19 +29,19 @@ class Turns:
         self._turns: dict[tuple[int, str], int] = {}
 
     def next(self, topic: str) -> int:
-        """This caller's next turn."""
+        """The next turn of this caller."""
         key = (CALLER.get() or get_ident(), topic)
         turn = self._turns.get(key)
         if turn is None:
             turn = self._random.randrange(1 << 20)
             if len(self._turns) >= MAX_CALLERS:
-                self._turns.clear()  # threads come and go; a new start costs nothing
+                self._turns.clear()  # of threads that may be gone; a new start costs nothing
         self._turns[key] = turn + 1
         return turn
 
 
 class QueueChooser:
-    """Picks a queue of a route: in turns, away from the broker that just failed, or as latencies say."""
+    """Chooses a queue of a route: in turn, not on the broker that just failed, or by latency."""
 
     def __init__(self, options: ProducerOptions, clock: Clock, random: Random) -> None:
         self._turns = Turns(random)
@@ -54,7 +54,7 @@ class QueueChooser:
         self.latencies = Latencies()
 
     def choose(self, route: Route, last_broker: str | None) -> MessageQueue:
-        """The queue for the next try; `last_broker` is the one that failed before."""
+        """The queue for the next attempt; `last_broker` is the one that failed before."""
         if self._with_faults:
             return self._avoiding_faults(route)
         if self._by_latency:
@@ -62,7 +62,7 @@ class QueueChooser:
         return self._in_turn(route, last_broker)
 
     def note(self, broker_name: str, latency_ms: float, failed: bool) -> None:
-        """Remember how a try went."""
+        """Note the outcome of an attempt."""
         if self._with_faults:
             self.faults.note(broker_name, latency_ms, failed)
         elif self._by_latency:
@@ -100,7 +100,7 @@ class QueueChooser:
 
 
 def by_hash(key: str | int) -> Selector:
-    """Equal keys go to equal queues: the choice of Apache's SelectMessageQueueByHash for a String, Integer or Long.
+    """Choose the same queue for equal keys, as Apache's SelectMessageQueueByHash does for String, Integer and Long.
 
     >>> queues = [MessageQueue("T", "a", i) for i in range(4)]
     >>> by_hash("order-1")(queues, Message("T", b"x")).queue_id

@@ -1,4 +1,4 @@
-"""Messages that become visible when, and only if, a local transaction commits."""
+"""Transaction messages: delivered when, and only if, a local transaction commits."""
 
 import asyncio
 import inspect
@@ -34,14 +34,14 @@ CODES = {
 
 
 class TransactionListener(Protocol):
-    """The local side of a transaction; both methods may be functions or coroutines."""
+    """The local transaction; both methods may be functions or coroutine functions."""
 
     def execute(self, message: Message, result: SendResult, argument: Any) -> Verdict:
-        """Do the local transaction. None and exceptions count as unknown: the broker will ask back."""
+        """Run the local transaction. None and exceptions mean UNKNOWN: the broker will check back."""
         ...
 
     def check(self, message: ReceivedMessage) -> Verdict:
-        """Say what became of it; asked by brokers, also for messages that another producer of the group sent."""
+        """Return the outcome; brokers ask, also for messages that another producer of the group sent."""
         ...
 
 
@@ -53,8 +53,8 @@ def check_listener(listener: TransactionListener) -> None:
             raise ClientError(f"a transaction listener needs a method {name}({arguments}): {listener!r} has none")
 
 
-class Judge:
-    """Asks the listener, and tells brokers what it says."""
+class LocalTransactions:
+    """Calls the listener, and reports outcomes to brokers."""
 
     def __init__(
         self, group: str, listener: TransactionListener, instance: Instance, hooks: Sequence[TransactionHook]
@@ -72,7 +72,7 @@ class Judge:
         return await self._ask(self._listener.execute, message, sent, argument)
 
     async def end(self, sent: SendResult, state: TransactionState, message: Message | None) -> None:
-        """Tell the broker how a transaction ended."""
+        """Report the outcome of a transaction to the broker."""
         _, offset = parse_offset_id(sent.offset_id.partition(",")[0])
         header = EndTransactionRequest(
             self._group, sent.queue_offset, offset, CODES[state], sent.message_id, transaction_id=sent.transaction_id
@@ -83,7 +83,7 @@ class Judge:
         await self._instance.wire.tell(address, RequestCode.END_TRANSACTION, header)
 
     async def answer_check(self, address: str, message: ReceivedMessage, header: CheckTransactionStateRequest) -> None:
-        """A broker asks what became of a transaction of this group."""
+        """Answer the check of a broker for a transaction of this group."""
         state, _ = await self._ask(self._listener.check, message)
         answer = EndTransactionRequest(
             self._group,
@@ -97,13 +97,15 @@ class Judge:
         self._call_hooks(message, answer, address, state)
         try:
             await self._instance.wire.tell(address, RequestCode.END_TRANSACTION, answer)
-        except ArianeError as error:  # it will ask again
-            log.warning("the answer for transaction %s could not be told: %s", answer.msg_id, error)
+        except ArianeError as error:  # the broker asks again
+            log.warning(
+                "cannot answer the check of transaction %s, the broker will ask again: %s", answer.msg_id, error
+            )
 
     async def _ask(
         self, method: Callable[..., Verdict], *arguments: Any
     ) -> tuple[TransactionState, BaseException | None]:
-        """What the listener says; functions run in threads, so that a slow database does not hold up others."""
+        """Call the listener; a function runs in a thread, so that a slow database does not block the loop."""
         try:
             if inspect.iscoroutinefunction(method):
                 state = await method(*arguments)
@@ -113,12 +115,12 @@ class Judge:
         except BaseException as error:  # a SystemExit would end the loop, and with it all clients
             if is_cancelled():
                 raise
-            log.warning("a transaction listener failed; the broker will ask back", exc_info=True)
+            log.warning("a transaction listener failed; the broker will check back", exc_info=True)
             return TransactionState.UNKNOWN, error
         if state is None or isinstance(state, TransactionState):
             return state or TransactionState.UNKNOWN, None
-        mistake = ClientError(f"a transaction listener returned {state!r}, which is no TransactionState")
-        log.warning("%s; the broker will ask back", mistake)
+        mistake = ClientError(f"a transaction listener returned {state!r}, which is not a TransactionState")
+        log.warning("%s; the broker will check back", mistake)
         return TransactionState.UNKNOWN, mistake
 
     def _call_hooks(
@@ -137,12 +139,12 @@ class Judge:
         call_hooks([hook.end_transaction for hook in self._hooks], context)
 
     def close(self) -> None:
-        """No more questions."""
+        """End the threads."""
         self._threads.shutdown(wait=False)
 
 
 class TransactionProducer(Producer):
-    """A producer whose messages wait for the end of a local transaction."""
+    """A producer whose messages are delivered when a local transaction commits."""
 
     def __init__(
         self,
@@ -169,25 +171,27 @@ class TransactionProducer(Producer):
         check_listener(listener)
         self._listener = listener
         self._transaction_hooks = tuple(transaction_hooks)
-        self._judge_or_none: Judge | None = None
+        self._local_or_none: LocalTransactions | None = None
 
     async def send_in_transaction(
         self, message: Message, argument: Any = None, *, timeout: float | None = None
     ) -> TransactionResult:
-        """Send a half message, run the listener's `execute`, and tell the broker how it ended."""
+        """Send a half message, run the listener's `execute`, and report the outcome to the broker."""
         sent = await self.send_half(message, timeout=timeout)
         state, failure = TransactionState.ROLLBACK, None
         if sent.status is SendStatus.SEND_OK:
-            state, failure = await self._judge.execute(message, sent, argument)
+            state, failure = await self._local.execute(message, sent, argument)
         try:
             await self.end_transaction(sent, state, message=message)
-        except ArianeError as error:  # the broker will ask back
-            log.warning("the end of transaction %s could not be told: %s", sent.message_id, error)
+        except ArianeError as error:  # the broker checks back
+            log.warning(
+                "cannot report the outcome of transaction %s, the broker will check back: %s", sent.message_id, error
+            )
             failure = failure or error
         return TransactionResult(sent, state, failure)
 
     async def send_half(self, message: Message, *, timeout: float | None = None) -> SendResult:
-        """Only the first step: a message that no consumer gets until `end_transaction` commits it.
+        """Send a half message, the first step: no consumer gets it until `end_transaction` commits it.
 
         A delay level is dropped, as Apache's client does: brokers have no delayed half messages.
         """
@@ -205,22 +209,22 @@ class TransactionProducer(Producer):
     async def end_transaction(
         self, sent: SendResult, state: TransactionState, *, message: Message | None = None
     ) -> None:
-        """The second step: commit or roll back. UNKNOWN leaves it to the broker to ask back."""
+        """Commit or roll back, the second step. After UNKNOWN the broker will check back."""
         self._running()
-        await self._judge.end(sent, state, message)
+        await self._local.end(sent, state, message)
 
     async def _open(self, instance: Instance) -> None:
         await super()._open(instance)
         hooks = self._transaction_hooks if self._tracer is None else (*self._transaction_hooks, self._tracer)
-        self._judge_or_none = Judge(self._group, self._listener, instance, hooks)
-        instance.producers[self._group] = self._judge_or_none
+        self._local_or_none = LocalTransactions(self._group, self._listener, instance, hooks)
+        instance.producers[self._group] = self._local_or_none
         await instance.register_everywhere()
 
     async def _shut(self, instance: Instance) -> None:
         await super()._shut(instance)
-        self._judge.close()
+        self._local.close()
 
     @property
-    def _judge(self) -> Judge:
-        assert self._judge_or_none is not None
-        return self._judge_or_none
+    def _local(self) -> LocalTransactions:
+        assert self._local_or_none is not None
+        return self._local_or_none

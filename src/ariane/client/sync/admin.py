@@ -25,7 +25,7 @@ from ariane.protocol.bodies import (
 
 
 class Admin(Lifecycle):
-    """Looks after a cluster. `address=` picks one broker; without it all masters of the cluster are meant."""
+    """Administers a cluster. `address=` selects one broker; the default is all masters of the cluster."""
 
     _client: AsyncAdmin
 
@@ -44,11 +44,11 @@ class Admin(Lifecycle):
         return self._portal.run(self._client.masters())
 
     def topics(self) -> list[str]:
-        """All topics that name servers know."""
+        """The names of all topics."""
         return self._portal.run(self._client.topics())
 
     def route(self, topic: str) -> TopicRouteData:
-        """Where a topic's queues are; RouteMissing."""
+        """The brokers and queues of a topic; RouteMissing when there is none."""
         return self._portal.run(self._client.route(topic))
 
     def queues(self, topic: str) -> list[MessageQueue]:
@@ -77,11 +77,11 @@ class Admin(Lifecycle):
         self._portal.run(self._client.delete_topic(topic))
 
     def topic_configs(self, address: str) -> TopicConfigTable:
-        """The topics of one broker, and how each is set up."""
+        """The topics of one broker, with their configuration."""
         return self._portal.run(self._client.topic_configs(address))
 
     def create_group(self, config: SubscriptionGroupConfig | str, *, address: str | None = None) -> None:
-        """Create a consumer group, or change it; a name alone stands for a group with the default settings."""
+        """Create a consumer group, or change it; a name alone gives a group with the default settings."""
         self._portal.run(self._client.create_group(config, address=address))
 
     def delete_group(self, group: str, *, remove_offsets: bool = False, address: str | None = None) -> None:
@@ -93,27 +93,27 @@ class Admin(Lifecycle):
         return self._portal.run(self._client.groups(address))
 
     def topic_stats(self, topic: str) -> TopicStatsTable:
-        """First and last offset of every queue of a topic."""
+        """First and last offset of each queue of a topic."""
         return self._portal.run(self._client.topic_stats(topic))
 
     def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
-        """How far a group is, queue by queue."""
+        """The offsets of a group by queue."""
         return self._portal.run(self._client.consume_stats(group, topic))
 
     def lag(self, group: str, topic: str | None = None) -> int:
-        """How many messages a group has still to consume."""
+        """The number of messages that a group has not consumed yet."""
         return self._portal.run(self._client.lag(group, topic))
 
     def consumer_connections(self, group: str) -> ConsumerConnection:
-        """Who consumes in a group; a BrokerRefused of code CONSUMER_NOT_ONLINE when nobody does."""
+        """The consumers of a group that are online; BrokerRefused with code CONSUMER_NOT_ONLINE when there are none."""
         return self._portal.run(self._client.consumer_connections(group))
 
     def producer_connections(self, group: str, topic: str) -> ProducerConnection:
-        """Who produces in a group."""
+        """The producers of a group that are online."""
         return self._portal.run(self._client.producer_connections(group, topic))
 
     def reset_offset(self, group: str, topic: str, timestamp: int, *, force: bool = True) -> dict[MessageQueue, int]:
-        """Move a group whose consumers are online to a time in milliseconds (-1: to the end); gives the new offsets."""
+        """Move a group whose consumers are online to a time in milliseconds (-1: the end); returns the new offsets."""
         return self._portal.run(self._client.reset_offset(group, topic, timestamp, force=force))
 
     def min_offset(self, queue: MessageQueue) -> int:
@@ -129,7 +129,7 @@ class Admin(Lifecycle):
         return self._portal.run(self._client.search_offset(queue, timestamp))
 
     def earliest_store_time(self, queue: MessageQueue) -> int:
-        """When the oldest message was stored, in milliseconds."""
+        """The store time of the oldest message, in milliseconds."""
         return self._portal.run(self._client.earliest_store_time(queue))
 
     def committed(self, group: str, queue: MessageQueue) -> int | None:
@@ -137,27 +137,27 @@ class Admin(Lifecycle):
         return self._portal.run(self._client.committed(group, queue))
 
     def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set a group's offset."""
+        """Commit an offset for a group."""
         self._portal.run(self._client.commit(group, queue, offset))
 
     def view_message(self, offset_id: str) -> ReceivedMessage:
-        """A message by the id that its broker gave it."""
+        """A message by its offset id, which the broker gave it."""
         return self._portal.run(self._client.view_message(offset_id))
 
     def query_messages(
         self, topic: str, key: str, *, count: int = 64, begin: int = 0, end: int = FOREVER
     ) -> list[ReceivedMessage]:
-        """Messages by one of their keys, stored between two times in milliseconds."""
+        """Messages with a key, stored between two times in milliseconds."""
         return self._portal.run(self._client.query_messages(topic, key, count=count, begin=begin, end=end))
 
     def find_message(self, topic: str, message_id: str) -> ReceivedMessage | None:
-        """A message by the id that its producer gave it; None when no index has it."""
+        """A message by its id, which the producer gave it; None when it is in no index."""
         return self._portal.run(self._client.find_message(topic, message_id))
 
     def broker_config(self, address: str) -> str:
-        """A broker's configuration in use, as lines of a properties file."""
+        """The configuration of a broker, as lines of a properties file."""
         return self._portal.run(self._client.broker_config(address))
 
     def broker_stats(self, address: str) -> dict[str, str]:
-        """A broker's running figures."""
+        """The runtime statistics of a broker."""
         return self._portal.run(self._client.broker_stats(address))

@@ -8,7 +8,7 @@ from ariane.client.sync.portal import Portal
 
 
 class Lifecycle:
-    """What all clients share. A client is started by `start` or `async with`, and closed once."""
+    """Base of all clients: started by `start` or `async with`, and closed once."""
 
     _portal: Portal
     _client: AsyncLifecycle
@@ -20,16 +20,16 @@ class Lifecycle:
 
     @property
     def client_id(self) -> str:
-        """How brokers call this client."""
+        """The id by which brokers know this client."""
         return self._client.client_id
 
     def start(self) -> Self:
-        """Connect and begin; starting twice is an error."""
+        """Start the client; starting twice is an error."""
         self._portal.run(self._client.start())
         return self
 
     def close(self) -> None:
-        """Finish what is under way and leave; closing twice does nothing."""
+        """Finish running work and leave the cluster; closing twice does nothing."""
         self._portal.run(self._client.close())
 
     def __enter__(self) -> Self:

@@ -17,9 +17,9 @@ from ariane.remoting import RpcHook
 
 
 class LitePullConsumer(Lifecycle):
-    """Polls messages: of topics that the group divides among its members, or of queues assigned by hand.
+    """Polls messages of subscribed topics, whose queues the group shares, or of assigned queues.
 
-    With `auto_commit` what `poll` has given is committed each 5 s; without, `commit` does it."""
+    With `auto_commit` the offsets that `poll` has reached are committed every 5 s; otherwise call `commit`."""
 
     _client: AsyncLitePullConsumer
 
@@ -49,23 +49,23 @@ class LitePullConsumer(Lifecycle):
 
     @property
     def options(self) -> LiteOptions:
-        """The options it was made with."""
+        """The options of this consumer."""
         return self._client.options
 
     def subscribe(self, topic: str, expression: Expression = "*") -> None:
-        """Take a topic, whose queues the group divides."""
+        """Subscribe to a topic, whose queues the group shares."""
         self._portal.run(self._client.subscribe(topic, expression))
 
     def unsubscribe(self, topic: str) -> None:
-        """Take a topic no longer."""
+        """Unsubscribe from a topic."""
         self._portal.run(self._client.unsubscribe(topic))
 
     def assign(self, queues: Iterable[MessageQueue], expressions: Mapping[str, Expression] | None = None) -> None:
-        """Take exactly these queues, whatever other members of the group do."""
+        """Read exactly these queues, without rebalancing."""
         self._portal.run(self._client.assign(queues, expressions))
 
     def poll(self, timeout: float = 5.0) -> list[ReceivedMessage]:
-        """The next messages of one queue, waiting up to `timeout` seconds for the first; none when none came."""
+        """Return the next messages of one queue, waiting up to `timeout` seconds; empty when none arrived."""
         return self._portal.run(self._client.poll(timeout))
 
     def __iter__(self) -> Iterator[ReceivedMessage]:
@@ -90,7 +90,7 @@ class LitePullConsumer(Lifecycle):
         return self._portal.run(self._client.queues(topic))
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Pull nothing more of these queues."""
+        """Stop pulling these queues."""
         self._portal.run(self._client.pause(queues))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
@@ -98,15 +98,15 @@ class LitePullConsumer(Lifecycle):
         self._portal.run(self._client.resume(queues))
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at an offset; ClientError when the queue is not ours or has no such offset."""
+        """Continue at an offset; ClientError when the queue is not assigned or has no such offset."""
         self._portal.run(self._client.seek(queue, offset))
 
     def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go to the first message."""
+        """Continue at the first message."""
         self._portal.run(self._client.seek_to_begin(queue))
 
     def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go behind the last message."""
+        """Continue after the last message."""
         self._portal.run(self._client.seek_to_end(queue))
 
     def offset_for_time(self, queue: MessageQueue, timestamp: int) -> int:
@@ -114,7 +114,7 @@ class LitePullConsumer(Lifecycle):
         return self._portal.run(self._client.offset_for_time(queue, timestamp))
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, wait: bool = True) -> None:
-        """Store these offsets, or how far `poll` has come; with `wait=False` without the broker's answer."""
+        """Commit these offsets, or those that `poll` has reached; with `wait=False` without waiting for the broker."""
         self._portal.run(self._client.commit(offsets, wait=wait))
 
     def committed(self, queue: MessageQueue) -> int | None:

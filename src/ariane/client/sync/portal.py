@@ -1,4 +1,4 @@
-"""The thread in which clients of plain threads live: one event loop a process, started when first needed."""
+"""The event loop of clients for threads: one loop a process, in a thread of its own, started at first use."""
 
 import asyncio
 import atexit
@@ -19,7 +19,7 @@ from ariane.errors import ForkedClient
 log = logging.getLogger("ariane.client")
 
 T = TypeVar("T")
-EXIT_PATIENCE = 5.0  # seconds that clients nobody closed get to leave when the interpreter ends
+EXIT_PATIENCE = 5.0  # seconds that clients which were not closed get when the interpreter exits
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
@@ -36,14 +36,14 @@ class Portal:
 
     _current: ClassVar["Portal | None"] = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
-    _left_behind: ClassVar[list["Portal"]] = []
+    _of_parents: ClassVar[list["Portal"]] = []
 
     def __init__(self) -> None:
         self._process = os.getpid()
         self._loop = _new_loop()
         self._local = threading.local()
         self._turn = threading.Lock()
-        self._crowd: set[object] = set()  # what `begin` has given to the loop because somebody else was at it
+        self._others: set[object] = set()  # coroutines that `begin` gave to the loop because another thread was in it
         self._calls: deque[_Call[Any]] = deque()
         self._woken = False
         self._thread = threading.Thread(target=self._serve, name="ariane-client", daemon=True)
@@ -59,21 +59,21 @@ class Portal:
 
     @classmethod
     def forget_after_fork(cls) -> None:
-        """A child has the parent's objects but not its threads: it begins anew.
+        """Start afresh in a forked child, which has the parent's objects but not its threads.
 
-        The parent's loop is kept as it is, for tidying it up would reach into what parent and child share.
+        The parent's loop is kept alive, for closing it would touch sockets that parent and child share.
         """
         if cls._current is not None:
-            cls._left_behind.append(cls._current)
+            cls._of_parents.append(cls._current)
         cls._current = None
         cls._lock = threading.Lock()
 
     @classmethod
     def leave(cls, *, early: bool) -> None:
-        """The interpreter ends: close what was never closed, within `EXIT_PATIENCE`.
+        """Close, when the interpreter exits, clients that were not closed, within `EXIT_PATIENCE`.
 
-        Pools of threads end as soon as the main thread has, so clients that need one leave early. The others leave when
-        all threads that a program started have ended too: one of them may still be sending.
+        Pools of threads end with the main thread, so clients that need one are closed early. The others are closed when
+        all threads of the program have ended: one of them may still be sending.
         """
         portal = cls._current
         if portal is not None and portal._process == os.getpid():
@@ -84,15 +84,15 @@ class Portal:
         while True:
             try:
                 self._loop.run_forever()
-            except BaseException:  # a SystemExit in a callback must not end all clients of the process
-                log.exception("a callback tried to end the clients' thread, which goes on")
+            except BaseException:  # e.g. a SystemExit in a callback, which must not end all clients
+                log.exception("a callback raised out of the event loop of the clients, which continues")
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end; an interrupted wait cancels it."""
         self._check(work)
         call = _Call(work, self._context())
         self._calls.append(call)
-        if not self._woken:  # one wake-up for all that come before the loop looks
+        if not self._woken:  # one wake-up for all calls until the loop runs
             self._woken = True
             self._loop.call_soon_threadsafe(self._spawn)
         try:
@@ -103,7 +103,7 @@ class Portal:
         return call.outcome()
 
     def _spawn(self) -> None:
-        self._woken = False  # before looking, so that whoever comes now wakes the loop again
+        self._woken = False  # first, so that a call from now on wakes the loop again
         calls = self._calls
         while calls:
             call = calls.popleft()
@@ -111,12 +111,12 @@ class Portal:
             call.task.add_done_callback(call.finish)
 
     def begin(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the caller's thread as far as that may be, and the rest of it in the loop.
+        """Run a coroutine in the caller's thread as far as possible, and the rest in the loop.
 
-        One thread at a time: several would only wait for each other, so that the loop does better for all of them.
+        One thread at a time: several would only wait for each other, and the loop serves them better.
         """
-        if self._crowd or not self._turn.acquire(blocking=False):
-            return self._run_in_crowd(work)
+        if self._others or not self._turn.acquire(blocking=False):
+            return self._run_with_others(work)
         try:
             self._check(work)
             work.send(None)
@@ -127,15 +127,15 @@ class Portal:
             self._turn.release()
         return self.run(work)
 
-    def _run_in_crowd(self, work: Coroutine[Any, Any, T]) -> T:
-        self._crowd.add(work)
+    def _run_with_others(self, work: Coroutine[Any, Any, T]) -> T:
+        self._others.add(work)
         try:
             return self.run(work)
         finally:
-            self._crowd.discard(work)
+            self._others.discard(work)
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Begin a coroutine and return at once."""
+        """Start a coroutine; returns its future."""
         self._check(work)
         result: Future[T] = Future()
         self._loop.call_soon_threadsafe(self._begin, work, result, context=self._context())
@@ -157,7 +157,7 @@ class Portal:
         return self.run(called())
 
     def follow(self, work: Callable[[], "asyncio.Future[T]"]) -> "Future[T]":
-        """Call a function that gives a future of the loop; give one for threads."""
+        """Call a function that returns a future of the loop; returns one for threads."""
 
         async def followed() -> T:
             return await work()
@@ -165,7 +165,7 @@ class Portal:
         return self.start(followed())
 
     def next(self, iterator: AsyncIterator[T]) -> T:
-        """The next item of an iterator that lives in the loop; StopAsyncIteration at its end."""
+        """The next item of an asynchronous iterator; StopAsyncIteration at its end."""
 
         async def step() -> T:
             return await anext(iterator)
@@ -173,7 +173,7 @@ class Portal:
         return self.run(step())
 
     def finish(self, iterator: AsyncGenerator[T, None]) -> None:
-        """Break an iteration off."""
+        """Close an asynchronous generator."""
 
         async def close() -> None:
             await iterator.aclose()
@@ -181,7 +181,7 @@ class Portal:
         self.run(close())
 
     def _context(self) -> Context:
-        """Each thread takes its own turns among queues."""
+        """A context in which the caller is known: each thread takes its own turns among queues."""
         context: Context | None = getattr(self._local, "context", None)
         if context is None:
             context = copy_context()
@@ -207,7 +207,7 @@ class Portal:
 
 
 class _Call(Generic[T]):
-    """A coroutine that a thread waits for. A bare lock is the cheapest thing to wait on."""
+    """A coroutine that a thread waits for. A lock is the cheapest thing to wait on."""
 
     __slots__ = ("context", "gate", "task", "work")
 
@@ -219,18 +219,18 @@ class _Call(Generic[T]):
         self.work = work
 
     def finish(self, _: object) -> None:
-        """It is done: let the thread go."""
+        """Wake the waiting thread."""
         self.gate.release()
 
     def cancel(self) -> None:
-        """Nobody waits any more."""
+        """Cancel the coroutine: its caller was interrupted."""
         if self.task is not None:
             self.task.cancel()
 
     def outcome(self) -> T:
-        """What came of it."""
+        """The result, or the error."""
         assert self.task is not None
-        task, self.task = self.task, None  # an error that holds its frames that hold it would live for long
+        task, self.task = self.task, None  # break the cycle of an error and its frames
         return task.result()
 
 
@@ -242,7 +242,7 @@ async def _close_all(early: bool) -> None:
     _, late = await asyncio.wait(leaving, timeout=EXIT_PATIENCE)
     for client, task in zip(clients, leaving, strict=True):
         if task in late or task.exception() is not None:
-            log.warning("%r was not closed, and could not leave at exit", client)
+            log.warning("%r was not closed, and could not be closed in time at exit: use `with`", client)
 
 
 def _hand_over(task: "asyncio.Task[T]", result: "Future[T]") -> None:
@@ -261,6 +261,6 @@ def _hand_over(task: "asyncio.Task[T]", result: "Future[T]") -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=Portal.forget_after_fork)
 atexit.register(Portal.leave, early=False)
-# Called last in, first out, so that this one comes before the pools' own, which its import has registered.
+# Called last in, first out: before the pools' own function, which their import registered.
 _before_pools_end = getattr(threading, "_register_atexit", atexit.register)
 _before_pools_end(Portal.leave, early=True)

@@ -46,7 +46,7 @@ class Producer(Lifecycle):
 
     @property
     def options(self) -> ProducerOptions:
-        """The options it was made with."""
+        """The options of this producer."""
         return self._client.options
 
     def send(
@@ -60,8 +60,8 @@ class Producer(Lifecycle):
     ) -> SendResult:
         """Send and wait until the message is stored.
 
-        Without a queue, selector or hash key the producer picks queues in turn, and tries another broker when one
-        fails. A message that must go to a certain queue is tried once: elsewhere it would be out of order.
+        Without a queue, selector or hash key the producer chooses queues in turn, and tries another broker when one
+        fails. A message for a certain queue is tried once: elsewhere it would be out of order.
         """
         return self._portal.begin(
             self._client.send(message, queue=queue, selector=selector, hash_key=hash_key, timeout=timeout)
@@ -77,9 +77,9 @@ class Producer(Lifecycle):
         hash_key: str | int | None = None,
         timeout: float | None = None,
     ) -> Future[SendResult]:
-        """Send without waiting: gives a future, and calls `callback` when it is done.
+        """Send without waiting: returns a future, and calls `callback` when it is done.
 
-        When a request is not carried there and back it is tried again on the same broker.
+        A request that is not carried there and back is tried again on the same broker.
         """
         return self._portal.follow(
             lambda: self._client.submit(
@@ -95,13 +95,13 @@ class Producer(Lifecycle):
         selector: Selector | None = None,
         hash_key: str | int | None = None,
     ) -> None:
-        """Send without an answer: quick, and nobody knows whether it was stored."""
+        """Send without a response: fast, and without knowing whether the message was stored."""
         self._portal.run(self._client.send_oneway(message, queue=queue, selector=selector, hash_key=hash_key))
 
     def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> list[SendResult]:
-        """Send messages of one topic together, in as few requests as the size limit allows; a result for each request.
+        """Send messages of one topic together, in as few requests as the size limit allows; returns a result for each.
 
         When a part fails, the error's `sent` has the results of the parts before it.
         """
@@ -116,15 +116,15 @@ class Producer(Lifecycle):
         hash_key: str | int | None = None,
         timeout: float | None = None,
     ) -> ReceivedMessage:
-        """Send a request and wait for the reply of a consumer; ReplyTimeout when none comes."""
+        """Send a request and wait for the reply of a consumer; ReplyTimeout without one."""
         return self._portal.run(
             self._client.request(message, queue=queue, selector=selector, hash_key=hash_key, timeout=timeout)
         )
 
     def reply(self, request: ReceivedMessage, body: bytes, *, timeout: float | None = None) -> SendResult:
-        """Reply to a request that a consumer got."""
+        """Reply to a request that a consumer received."""
         return self._portal.run(self._client.reply(request, body, timeout=timeout))
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues to which this producer may send."""
+        """The queues of a topic that can be written to."""
         return self._portal.run(self._client.queues(topic))

@@ -13,7 +13,7 @@ from ariane.message import MessageQueue, ReceivedMessage
 
 
 class PullClient(Lifecycle):
-    """Reads queues at offsets of the caller's choosing."""
+    """Reads queues at any offset."""
 
     _client: AsyncPullClient
 
@@ -45,7 +45,7 @@ class PullClient(Lifecycle):
         return self._portal.run(self._client.search_offset(queue, timestamp))
 
     def earliest_store_time(self, queue: MessageQueue) -> int:
-        """When the oldest message was stored, in milliseconds."""
+        """The store time of the oldest message, in milliseconds."""
         return self._portal.run(self._client.earliest_store_time(queue))
 
     def committed(self, queue: MessageQueue, *, group: str | None = None) -> int | None:
@@ -66,7 +66,7 @@ class PullClient(Lifecycle):
         suspend: float = 0.0,
         timeout: float = 10.0,
     ) -> PullResult:
-        """One pull, with the units as they came; `suspend` lets the broker wait for messages that long."""
+        """Pull once, without decoding the units; with `suspend` the broker may wait so many seconds for messages."""
         return self._portal.run(
             self._client.pull(queue, offset, max_count, expression, suspend=suspend, timeout=timeout)
         )
@@ -81,7 +81,7 @@ class PullClient(Lifecycle):
         suspend: float = 0.0,
         timeout: float = 10.0,
     ) -> list[ReceivedMessage]:
-        """One pull, decoded; none when nothing is there."""
+        """Pull once and decode; empty when there is nothing."""
         return self._portal.run(
             self._client.pull_messages(queue, offset, max_count, expression, suspend=suspend, timeout=timeout)
         )

@@ -19,9 +19,9 @@ from ariane.remoting import RpcHook
 class PushConsumer(Lifecycle):
     """Consumes topics: `PushConsumer("billing", "orders", listener)`, or `{"orders": "TagA || TagB"}` for some tags.
 
-    A listener is a function or coroutine function that gets a list of messages (one, unless `consume_batch` says more)
-    and returns a `ConsumeStatus`. Without a listener, iterate: `async for message in consumer`. A message counts as
-    consumed when the next one is asked for; one that the loop breaks off with comes again."""
+    A listener is a function or coroutine function of a list of messages (one, unless `consume_batch` is higher) that
+    returns a `ConsumeStatus`. Without a listener, iterate: `async for message in consumer`. Asking for the next message
+    acknowledges the last one; the message at which a loop breaks is delivered again."""
 
     _client: AsyncPushConsumer
 
@@ -51,39 +51,39 @@ class PushConsumer(Lifecycle):
 
     @property
     def options(self) -> PushOptions:
-        """The options it was made with."""
+        """The options of this consumer."""
         return self._client.options
 
     def subscribe(self, topic: str, expression: Expression = "*") -> None:
-        """Take a topic too, or with another expression; all consumers of a group must subscribe alike."""
+        """Subscribe to a topic, or change its expression; all consumers of a group must subscribe alike."""
         self._portal.run(self._client.subscribe(topic, expression))
 
     def unsubscribe(self, topic: str) -> None:
-        """Take a topic no longer."""
+        """Unsubscribe from a topic."""
         self._portal.run(self._client.unsubscribe(topic))
 
     def pause(self) -> None:
-        """Pull nothing more; what is cached is still consumed."""
+        """Stop pulling; cached messages are still consumed."""
         self._portal.run(self._client.pause())
 
     def resume(self) -> None:
-        """Pull again."""
+        """Resume pulling."""
         self._portal.run(self._client.resume())
 
     def commit(self, *, wait: bool = True) -> None:
-        """Store the offsets now; otherwise that is done each 5 s and at the end."""
+        """Commit the offsets now; otherwise they are committed every 5 s and at close."""
         self._portal.run(self._client.commit(wait=wait))
 
     def queues(self) -> list[MessageQueue]:
-        """The queues that this consumer holds now."""
+        """The queues that this consumer reads now."""
         return self._portal.run(self._client.queues())
 
     def rebalance(self) -> None:
-        """Work out anew which queues are ours, without waiting for the next time."""
+        """Rebalance now, without waiting for the next time."""
         self._portal.run(self._client.rebalance())
 
     def stats(self) -> ConsumerStats:
-        """Rates, times, lag, and the number of threads that the listener could use."""
+        """Rates, times, lag, and a suggested number of threads."""
         return self._portal.run(self._client.stats())
 
     def __iter__(self) -> Iterator[ReceivedMessage]:

@@ -16,7 +16,7 @@ from ariane.remoting import RpcHook
 
 
 class TransactionProducer(Producer):
-    """A producer whose messages wait for the end of a local transaction."""
+    """A producer whose messages are delivered when a local transaction commits."""
 
     _client: AsyncTransactionProducer
 
@@ -49,16 +49,16 @@ class TransactionProducer(Producer):
     def send_in_transaction(
         self, message: Message, argument: Any = None, *, timeout: float | None = None
     ) -> TransactionResult:
-        """Send a half message, run the listener's `execute`, and tell the broker how it ended."""
+        """Send a half message, run the listener's `execute`, and report the outcome to the broker."""
         return self._portal.run(self._client.send_in_transaction(message, argument, timeout=timeout))
 
     def send_half(self, message: Message, *, timeout: float | None = None) -> SendResult:
-        """Only the first step: a message that no consumer gets until `end_transaction` commits it.
+        """Send a half message, the first step: no consumer gets it until `end_transaction` commits it.
 
         A delay level is dropped, as Apache's client does: brokers have no delayed half messages.
         """
         return self._portal.run(self._client.send_half(message, timeout=timeout))
 
     def end_transaction(self, sent: SendResult, state: TransactionState, *, message: Message | None = None) -> None:
-        """The second step: commit or roll back. UNKNOWN leaves it to the broker to ask back."""
+        """Commit or roll back, the second step. After UNKNOWN the broker will check back."""
         self._portal.run(self._client.end_transaction(sent, state, message=message))

@@ -1,4 +1,4 @@
-"""Concurrent consuming: messages of a queue go to the listener side by side, and failures go back one by one."""
+"""Concurrent consumption: the listener gets messages of a queue in parallel, and failed ones go back to the broker."""
 
 import logging
 from dataclasses import replace
@@ -16,11 +16,11 @@ from ariane.message import ReceivedMessage
 log = logging.getLogger("ariane.client")
 
 RETRY_HERE = 5.0  # seconds until a message that could not be sent back is tried again here
-EXPIRED_LEVEL = 3  # the delay level of messages that a listener held too long
+EXPIRED_LEVEL = 3  # the delay level of messages whose listener call took too long
 
 
 class Concurrently:
-    """Feeds a runner with batches and settles their answers."""
+    """Submits batches to a runner and handles their results."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Concurrently:
         self._under_way: set[Batch] = set()
 
     def deliver(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        """Messages came."""
+        """Submit messages that were pulled."""
         size = self._options.consume_batch
         for at in range(0, len(messages), size):
             batch = Batch(queue, messages[at : at + size], Delivery(queue.queue), self._done)
@@ -50,7 +50,7 @@ class Concurrently:
             self._runner.submit(batch)
 
     def _done(self, batch: Batch) -> None:
-        """A listener has answered, or the batch was passed over."""
+        """Handle the result of a listener call; a batch of a dropped queue has none."""
         self._under_way.discard(batch)
         batch.queue.running -= len(batch.messages)
         if batch.started is None or batch.queue.abandoned:
@@ -62,17 +62,24 @@ class Concurrently:
             self._instance.tasks.spawn(self._fail(batch, good, bad))
             return
         if bad:
-            log.warning("%d messages of %s failed, and broadcasting has no retries", len(bad), batch.queue.queue)
+            log.warning(
+                "%d messages of %s failed and are skipped: broadcasting has no retries", len(bad), batch.queue.queue
+            )
         self._finish(batch.queue, batch.messages)
 
     def _judge(self, batch: Batch) -> tuple[list[ReceivedMessage], list[ReceivedMessage]]:
         messages = [message for message in batch.messages if batch.queue.holds(message)]  # the others expired
         if batch.error is not None:
             log.warning(
-                "a listener failed with messages of %s; they will come again", batch.queue.queue, exc_info=batch.error
+                "a listener failed with messages of %s; they will be delivered again",
+                batch.queue.queue,
+                exc_info=batch.error,
             )
         elif batch.status is None:
-            log.warning("a listener returned None for messages of %s, which means: again, later", batch.queue.queue)
+            log.warning(
+                "a listener returned None for messages of %s: they will be delivered again (return a ConsumeStatus)",
+                batch.queue.queue,
+            )
         if batch.status is not ConsumeStatus.CONSUME_SUCCESS:
             return [], messages
         until = max(0, batch.delivery.ack_index + 1)
@@ -101,7 +108,7 @@ class Concurrently:
             self._offsets.update(queue.queue, offset, only_forward=True)
 
     async def expire(self) -> None:
-        """Send back what a listener has held for too long, so that it does not hold up the group's offset."""
+        """Send back messages whose listener call exceeds consume_timeout, so that the group's offset can advance."""
         if self._options.model is Model.BROADCASTING:
             return
         oldest = self._clock.monotonic() - self._options.consume_timeout
@@ -109,12 +116,12 @@ class Concurrently:
             for message in batch.messages:
                 if batch.queue.holds(message) and await self._back.send(message, EXPIRED_LEVEL):
                     log.warning(
-                        "message %s was held for over %g s and is sent back",
+                        "message %s is sent back: its listener call took over %g s (raise consume_timeout?)",
                         message.message_id,
                         self._options.consume_timeout,
                     )
                     self._finish(batch.queue, [message])
 
     async def close(self) -> None:
-        """Wait for listeners at work."""
+        """Wait for running listener calls."""
         await self._runner.close(self._options.close_timeout)

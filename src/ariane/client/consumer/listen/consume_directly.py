@@ -1,4 +1,4 @@
-"""A message that an administrator hands to a listener, outside of any queue."""
+"""A listener call that an administrator asks for, outside of any queue."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ _WORDS = {
 async def consume_directly(
     group: str, namespace: str, runner: Runner, message: ReceivedMessage, clock: Clock, *, orderly: bool
 ) -> ConsumeMessageDirectlyResult:
-    """Call the listener and say what it said."""
+    """Call the listener and return its result."""
     if message.topic == retry_topic(group):
         message.topic = message.properties.get(RETRY_TOPIC, message.topic)
     message.topic = unwrap(namespace, message.topic)

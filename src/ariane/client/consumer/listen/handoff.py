@@ -1,4 +1,4 @@
-"""Iterating over messages instead of listening: each message is handed to whoever asks next."""
+"""Iteration in place of a listener: each message goes to the next caller that asks for one."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -10,7 +10,7 @@ Verdict = asyncio.Future[bool]
 
 
 class Handoff:
-    """A listener that waits until somebody has taken the message and asked for the next one."""
+    """A listener that returns when an iterator has taken the message and asked for the next one."""
 
     def __init__(self) -> None:
         self._offered: asyncio.Queue[tuple[ReceivedMessage, Verdict] | None] = asyncio.Queue()
@@ -37,7 +37,7 @@ class Handoff:
             self._open.discard(verdict)
 
     async def messages(self) -> AsyncGenerator[ReceivedMessage, None]:
-        """The messages, one by one; asking for the next one says that the last one is consumed."""
+        """Iterate over messages; asking for the next one acknowledges the last one."""
         while (offered := await self._offered.get()) is not None:
             message, verdict = offered
             if verdict.done():
@@ -52,7 +52,7 @@ class Handoff:
         self._offered.put_nowait(None)  # for the next iterator
 
     def close(self) -> None:
-        """End all iterations. Messages that were not finished stay where they are."""
+        """End all iterations. Messages that were not acknowledged stay uncommitted."""
         self._closed = True
         for verdict in list(self._open):
             if not verdict.done():

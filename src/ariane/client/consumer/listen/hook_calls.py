@@ -11,7 +11,7 @@ _DONE = (ConsumeStatus.CONSUME_SUCCESS, ConsumeStatus.COMMIT)
 
 
 def outcome(batch: Batch, limit: float) -> str:
-    """What came of a call, in RocketMQ's words."""
+    """The outcome of a call, in the words of RocketMQ's traces."""
     if batch.status is None:
         return "EXCEPTION" if batch.error is not None else "RETURNNULL"
     if batch.wall >= limit:
@@ -32,7 +32,7 @@ class HookWatch:
         self._limit = limit
 
     def before(self, batch: Batch) -> None:
-        """The listener is about to be called."""
+        """Call the hooks before the listener."""
         instance = self._instance
         batch.context = ConsumeContext(
             self._group, batch.queue.queue, batch.messages, instance.client_id, instance.address
@@ -40,7 +40,7 @@ class HookWatch:
         call_hooks([hook.before_consume for hook in self._hooks], batch.context)
 
     def after(self, batch: Batch) -> None:
-        """The listener has answered."""
+        """Call the hooks after the listener, in reverse order."""
         context = batch.context
         assert context is not None
         context.returned = outcome(batch, self._limit)

@@ -1,4 +1,4 @@
-"""Listeners: what users write to consume messages."""
+"""Listeners: the functions that users write to consume messages."""
 
 import inspect
 from collections.abc import Awaitable, Callable
@@ -12,31 +12,31 @@ from ariane.message import MessageQueue, ReceivedMessage
 
 
 class ConsumeStatus(Enum):
-    """What a listener says. None, and exceptions, mean the same as RECONSUME_LATER."""
+    """The result of a listener call. None, any other value, and exceptions mean RECONSUME_LATER."""
 
     CONSUME_SUCCESS = "CONSUME_SUCCESS"
     SUCCESS = CONSUME_SUCCESS
     RECONSUME_LATER = "RECONSUME_LATER"
     SUSPEND_CURRENT_QUEUE_A_MOMENT = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
     COMMIT = "COMMIT"
-    """Of an orderly listener without auto-commit: all that was taken so far is done."""
+    """For an orderly listener without auto-commit: commit all messages delivered so far."""
     ROLLBACK = "ROLLBACK"
-    """Of an orderly listener without auto-commit: take all of it again."""
+    """For an orderly listener without auto-commit: deliver all uncommitted messages again."""
 
 
 class Unfinished(Exception):
-    """A listener was stopped before it could answer: the message stays as it was, and comes again."""
+    """The consumer was closed before the message was acknowledged: it stays uncommitted and is delivered again."""
 
 
 @dataclass(slots=True)
 class Delivery:
-    """What a listener may know and say beside its answer; it comes as the second argument if there is one."""
+    """Details of a delivery, passed as the second argument; a listener may set all but the queue."""
 
     queue: MessageQueue
     delay_level: int = 0
-    """Concurrent: when to come back. 0: the broker decides; -1: never, straight to the dead letters."""
+    """Concurrent: the delay level of a failed message. 0: the broker decides; -1: no retry, a dead letter at once."""
     ack_index: int = 1 << 30
-    """Concurrent: with a success, messages of the batch behind this index have failed."""
+    """Concurrent: on success, messages of the batch after this index count as failed."""
     auto_commit: bool = True
     """Orderly: whether a success commits."""
     suspend: float | None = None
@@ -56,19 +56,19 @@ Call = Callable[[list[ReceivedMessage], Delivery], Any]
 
 
 def is_coroutine(listener: Listener) -> bool:
-    """Whether the listener must be awaited."""
+    """Whether the listener is a coroutine function."""
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(type(listener).__call__)
 
 
 def with_delivery(listener: Listener) -> Call:
-    """The listener as one that takes both arguments; ClientError when it is no listener."""
+    """The listener as a function of both arguments; ClientError when it cannot be one."""
     call: Callable[..., Any] = listener
     if not callable(listener):
-        raise ClientError(f"{listener!r} is no listener: give a function of a list of messages")
+        raise ClientError(f"{listener!r} is not a listener: give a function of a list of messages")
     if inspect.isgeneratorfunction(listener) or inspect.isasyncgenfunction(listener):
-        raise ClientError(f"{listener!r} is no listener: it yields, and must return a ConsumeStatus")
+        raise ClientError(f"{listener!r} is not a listener: it yields, and must return a ConsumeStatus")
     if accepts(call, 2):
         return call
     if accepts(call, 1):
         return lambda messages, _: call(messages)
-    raise ClientError(f"{listener!r} is no listener: it must take a list of messages, and may take a Delivery too")
+    raise ClientError(f"{listener!r} is not a listener: it must take a list of messages, and may take a Delivery")

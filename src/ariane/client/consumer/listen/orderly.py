@@ -1,4 +1,4 @@
-"""Orderly consuming: one message of a queue after the other, under a lock at the broker."""
+"""Orderly consumption: the messages of a queue one after the other, under a lock at the broker."""
 
 import asyncio
 import logging
@@ -22,34 +22,34 @@ RELOCK_PAUSE = 0.1
 
 
 class Locks:
-    """Locks of queues at brokers: only their holder consumes."""
+    """Queue locks at brokers: only the owner of a lock consumes the queue."""
 
     def __init__(self, group: str, instance: Instance) -> None:
         self._group = group
         self._instance = instance
 
     async def lock(self, queues: list[ProcessQueue]) -> None:
-        """Take or renew locks, and note in each queue whether it is held."""
+        """Acquire or renew locks, and note in each queue whether it is locked."""
         for address, mine in self._by_broker(queues).items():
             try:
                 held = await self._instance.calls.lock(
                     address, self._group, self._instance.client_id, [queue.queue for queue in mine]
                 )
             except ArianeError as error:
-                log.warning("%s: queues at %s could not be locked: %s", self._group, address, error)
+                log.warning("%s: cannot lock queues at %s: %s", self._group, address, error)
                 continue
             for queue in mine:
                 queue.note_lock(queue.queue in held)
 
     async def unlock(self, queues: list[ProcessQueue]) -> None:
-        """Give locks back."""
+        """Release locks."""
         for address, mine in self._by_broker(queues).items():
             try:
                 await self._instance.calls.unlock(
                     address, self._group, self._instance.client_id, [queue.queue for queue in mine], wait=True
                 )
-            except ArianeError as error:  # the broker frees them by itself after a minute
-                log.warning("%s: queues at %s could not be unlocked: %s", self._group, address, error)
+            except ArianeError as error:  # the broker releases them after a minute
+                log.warning("%s: cannot unlock queues at %s: %s", self._group, address, error)
             for queue in mine:
                 queue.note_lock(False)
 
@@ -63,7 +63,7 @@ class Locks:
 
 
 class Orderly:
-    """One task a queue, that hands its messages over in order."""
+    """Runs a task for each queue that submits its messages in order."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Orderly:
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
 
     def deliver(self, queue: ProcessQueue, _: list[ReceivedMessage]) -> None:
-        """Messages came; the queue's task takes them from the cache."""
+        """Start the task of a queue to which messages were added."""
         task = self._tasks.get(queue.queue)
         if task is None or task.done():
             self._tasks[queue.queue] = self._instance.tasks.supervise(
@@ -111,7 +111,7 @@ class Orderly:
         return self._options.model is Model.BROADCASTING or queue.lock_holds()
 
     async def _hand_over(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> float:
-        """Call the listener and settle its answer; gives the time to pause."""
+        """Call the listener and handle its result; returns the seconds to pause."""
         finished: asyncio.Future[Batch] = asyncio.get_running_loop().create_future()
         batch = Batch(queue, messages, Delivery(queue.queue), finished.set_result)
         queue.running += len(messages)
@@ -128,9 +128,16 @@ class Orderly:
     async def _settle(self, batch: Batch) -> float:
         queue, status = batch.queue, batch.status
         if batch.error is not None:
-            log.warning("a listener failed with messages of %s; the queue waits", queue.queue, exc_info=batch.error)
+            log.warning(
+                "a listener failed with messages of %s; the queue pauses, then they are delivered again",
+                queue.queue,
+                exc_info=batch.error,
+            )
         elif status is None:
-            log.warning("a listener returned None for messages of %s, which means: again, later", queue.queue)
+            log.warning(
+                "a listener returned None for messages of %s: they will be delivered again (return a ConsumeStatus)",
+                queue.queue,
+            )
         good = status in (ConsumeStatus.CONSUME_SUCCESS, ConsumeStatus.COMMIT)
         count = len(batch.messages)
         self._meter.consumed(queue.queue.topic, count if good else 0, 0 if good else count, batch.wall, batch.cpu)
@@ -158,18 +165,18 @@ class Orderly:
         return min(max(wanted, SUSPEND_LEAST), SUSPEND_MOST)
 
     async def _try_again(self, messages: list[ReceivedMessage]) -> bool:
-        """Whether any of them must come again; those that were tried too often become dead letters."""
+        """Whether a message must be delivered again; those over the limit become dead letters."""
         most = NO_LIMIT if self._options.max_reconsume_times < 0 else self._options.max_reconsume_times
         again = False
         for message in messages:
             if message.reconsume_times >= most:
                 message.properties[RECONSUME_TIME] = str(message.reconsume_times)
-                if await self._back.send_anew(message, message.reconsume_times):
+                if await self._back.send_copy(message, message.reconsume_times):
                     continue
             message.reconsume_times += 1
             again = True
         return again
 
     async def close(self) -> None:
-        """Wait for listeners at work."""
+        """Wait for running listener calls."""
         await self._runner.close(self._options.close_timeout)

@@ -1,4 +1,4 @@
-"""Running listeners: functions in threads, coroutines in the loop; answers come back to the loop in bunches."""
+"""Runners call a listener: a function in threads, a coroutine function in the loop."""
 
 import asyncio
 import inspect
@@ -32,7 +32,7 @@ log = logging.getLogger("ariane.client")
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Messages on their way through a listener."""
+    """Messages of one listener call, and its result."""
 
     queue: ProcessQueue
     messages: list[ReceivedMessage]
@@ -48,7 +48,7 @@ class Batch:
     """Whether hooks see the call."""
 
     def answer(self, status: object) -> None:
-        """Take what the listener returned; anything but a status or None is a mistake, not a success."""
+        """Note what the listener returned; anything but a status or None is an error."""
         if status is None or isinstance(status, ConsumeStatus):
             self.status = status
             return
@@ -60,7 +60,7 @@ class Batch:
 
 
 class Watch(Protocol):
-    """Sees each call of a listener, in the thread or task that makes it."""
+    """Called around each listener call, in its thread or task."""
 
     def before(self, batch: Batch) -> None: ...
 
@@ -68,7 +68,7 @@ class Watch(Protocol):
 
 
 class Runner(Protocol):
-    """Calls a listener with batches, several at a time. Batches of dropped queues are passed over."""
+    """Calls a listener with batches, several at a time. Batches of dropped queues are skipped."""
 
     @property
     def size(self) -> int: ...
@@ -76,12 +76,12 @@ class Runner(Protocol):
     def submit(self, batch: Batch) -> None: ...
 
     async def close(self, timeout: float) -> None:
-        """Wait up to `timeout` seconds for calls under way."""
+        """Wait up to `timeout` seconds for running calls."""
         ...
 
 
 class _Open:
-    """Counts what was submitted and is not done."""
+    """Counts batches that were submitted and are not done."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -96,7 +96,7 @@ class _Open:
         try:
             batch.done(batch)
         except Exception:
-            log.exception("the answer of a listener for messages of %s was lost", batch.queue.queue)
+            log.exception("the result of a listener call for messages of %s was lost", batch.queue.queue)
         self.count -= 1
         if not self.count:
             self._none.set()
@@ -110,7 +110,7 @@ class _Open:
 
 
 class CoroutineRunner:
-    """A coroutine listener: so many calls at a time, all in the loop."""
+    """Runs a coroutine listener in the loop, up to `size` calls at a time."""
 
     def __init__(self, call: Call, size: int, clock: Clock, watch: Watch | None) -> None:
         self.size = size
@@ -122,7 +122,7 @@ class CoroutineRunner:
         self._open = _Open()
 
     def submit(self, batch: Batch) -> None:
-        """Call the listener when there is room."""
+        """Call the listener as soon as fewer than `size` calls run."""
         self._open.add()
         self._waiting.put_nowait(batch)
         if len(self._workers) < min(self.size, self._open.count):
@@ -153,7 +153,7 @@ class CoroutineRunner:
             watch.after(batch)
 
     async def close(self, timeout: float) -> None:
-        """Let calls under way finish; those that do not are cancelled."""
+        """Let running calls finish; cancel those that take too long."""
         await self._open.wait(timeout)
         for worker in self._workers:
             worker.cancel()
@@ -161,7 +161,7 @@ class CoroutineRunner:
 
 
 class ThreadRunner:
-    """A listener function: so many threads, started as they are needed."""
+    """Runs a listener function in up to `size` threads, started as they are needed."""
 
     def __init__(self, call: Call, size: int, clock: Clock, watch: Watch | None, name: str) -> None:
         self.size = size
@@ -190,7 +190,7 @@ class ThreadRunner:
         except RuntimeError as error:
             if not self._threads:
                 raise
-            log.warning("%d threads must do for this listener: %s", len(self._threads), error)
+            log.warning("cannot start another thread, continuing with %d: %s", len(self._threads), error)
             return
         self._threads.append(thread)
 
@@ -206,7 +206,7 @@ class ThreadRunner:
     def _tell_loop(self) -> None:
         try:
             self._loop.call_soon_threadsafe(self._collect)
-        except RuntimeError:  # the loop is closed: nobody is left who could use the answer
+        except RuntimeError:  # the loop is closed: the results are not needed
             self._finished.clear()
 
     def _run(self, batch: Batch) -> None:
@@ -225,19 +225,19 @@ class ThreadRunner:
             watch.after(batch)
 
     def _collect(self) -> None:
-        self._collecting = False  # before looking: whoever finishes after the look will call again
+        self._collecting = False  # first, so that a batch that finishes from now on wakes the loop again
         while self._finished:
             self._open.finish(self._finished.popleft())
 
     async def close(self, timeout: float) -> None:
-        """Let calls under way finish; a thread that does not is left alone, and ends after its call."""
+        """Let running calls finish; a thread that takes too long ends after its call."""
         await self._open.wait(timeout)
         for _ in self._threads:
             self._waiting.put(None)
 
 
 def make_runner(listener: Listener, size: int, clock: Clock, watch: Watch | None, name: str) -> Runner:
-    """The runner that fits a listener."""
+    """The runner for a listener."""
     if is_coroutine(listener):
         return CoroutineRunner(with_delivery(listener), size, clock, watch)
     return ThreadRunner(with_delivery(listener), size, clock, watch, name)

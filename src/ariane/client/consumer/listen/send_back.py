@@ -1,4 +1,4 @@
-"""Messages that failed go back to the broker, to come again later or to end among the dead letters."""
+"""Returns failed messages to the broker, which delivers them again later or makes them dead letters."""
 
 import logging
 
@@ -28,7 +28,7 @@ NO_LIMIT = (1 << 31) - 1
 
 
 class SendBack:
-    """Sends messages back, and when the broker does not take them, as new messages to the group's retry topic."""
+    """Sends messages back; when the broker refuses, sends a copy to the group's retry topic."""
 
     def __init__(self, group: str, instance: Instance, options: ClientOptions, max_reconsume_times: int) -> None:
         self._group = group
@@ -38,7 +38,7 @@ class SendBack:
         self._producer = InternalProducer(instance, INNER_GROUP, options)
 
     async def send(self, message: ReceivedMessage, delay_level: int) -> bool:
-        """Send one message back; False when that did not go in either way."""
+        """Send one message back; False when neither way worked."""
         header = ConsumerSendMsgBackRequest(
             message.physical_offset,
             self._group,
@@ -52,13 +52,16 @@ class SendBack:
             await self._instance.wire.ask(address, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=5.0)
         except ArianeError as error:
             log.warning(
-                "%s: message %s was not taken back, sending it anew: %s", self._group, message.message_id, error
+                "%s: the broker did not take message %s back, sending a copy: %s",
+                self._group,
+                message.message_id,
+                error,
             )
-            return await self.send_anew(message, message.reconsume_times + 1)
+            return await self.send_copy(message, message.reconsume_times + 1)
         return True
 
-    async def send_anew(self, message: ReceivedMessage, reconsume_times: int) -> bool:
-        """Send a copy to the retry topic; a broker that sees it was tried too often makes it a dead letter."""
+    async def send_copy(self, message: ReceivedMessage, reconsume_times: int) -> bool:
+        """Send a copy to the retry topic; the broker makes it a dead letter when it was retried too often."""
         properties = {name: value for name, value in message.properties.items() if name != TRANSACTION_PREPARED}
         properties[ORIGIN_MESSAGE_ID] = properties.get(ORIGIN_MESSAGE_ID) or message.message_id
         properties[RETRY_TOPIC] = wrap(self._namespace, message.topic)
@@ -69,9 +72,9 @@ class SendBack:
         try:
             await self._producer.send(again)
         except ArianeError as error:
-            log.warning("%s: message %s could not be sent anew: %s", self._group, message.message_id, error)
+            log.warning("%s: cannot send a copy of message %s: %s", self._group, message.message_id, error)
             return False
-        except Exception:  # whatever it is, the message must not be lost with the task that sends it
-            log.exception("%s: message %s could not be sent anew", self._group, message.message_id)
+        except Exception:  # whatever it is, the message must not be lost with this task
+            log.exception("%s: cannot send a copy of message %s", self._group, message.message_id)
             return False
         return True

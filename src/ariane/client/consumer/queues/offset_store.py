@@ -1,4 +1,4 @@
-"""Where a consumer keeps how far it is: at the brokers, or in a local file when every consumer gets all messages."""
+"""Offsets of a group: kept at the brokers or, when broadcasting, in a local file."""
 
 import logging
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ FILE = "offsets.json"
 
 
 class OffsetStore(Protocol):
-    """Offsets in memory, and behind them those that outlive the consumer."""
+    """Offsets in memory, and the persistent ones."""
 
     def update(self, queue: MessageQueue, offset: int, *, only_forward: bool) -> None: ...
 
@@ -27,11 +27,11 @@ class OffsetStore(Protocol):
         ...
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """The stored offset to go on from; None when there is none, an ArianeError when that cannot be known now."""
+        """The offset to start from; None without one, ArianeError when it cannot be read now."""
         ...
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The offset that was stored last; None when none ever was."""
+        """The offset that was committed last; None when none was."""
         ...
 
     async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None: ...
@@ -42,13 +42,13 @@ class OffsetStore(Protocol):
 
 
 class _Memory:
-    """The offsets as they are now."""
+    """The offsets in memory."""
 
     def __init__(self) -> None:
         self._offsets: dict[MessageQueue, int] = {}
 
     def update(self, queue: MessageQueue, offset: int, *, only_forward: bool) -> None:
-        """Set an offset; with `only_forward` an older one changes nothing."""
+        """Set an offset; with `only_forward` only to a higher one."""
         old = self._offsets.get(queue)
         if old is None or not only_forward or offset > old:
             self._offsets[queue] = offset
@@ -82,7 +82,7 @@ class RemoteOffsets(_Memory):
         return await self._calls.committed(self._group, queue)
 
     async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
-        """Tell the brokers; what cannot be told now is told next time."""
+        """Commit to the brokers; an offset that fails is committed next time."""
         for queue in queues:
             offset = self._offsets.get(queue)
             if offset is None:
@@ -90,15 +90,15 @@ class RemoteOffsets(_Memory):
             try:
                 await self._calls.commit(self._group, queue, offset, wait=wait)
             except ArianeError as error:
-                log.warning("offset %d of %s could not be stored: %s", offset, queue, error)
+                log.warning("cannot commit offset %d of %s, trying again later: %s", offset, queue, error)
 
     def forget(self, queue: MessageQueue) -> None:
-        """The queue is somebody else's now."""
+        """Drop the offset of a queue that was released."""
         self._offsets.pop(queue, None)
 
 
 def default_folder() -> Path:
-    """RocketMQ's own place for the offsets of broadcasting consumers."""
+    """The folder in which Apache's client keeps the offsets of broadcasting consumers."""
     return Path.home() / ".rocketmq_offsets"
 
 
@@ -118,19 +118,19 @@ class LocalOffsets(_Memory):
             table = fastjson.loads(self._files.read(path)).get("offsetTable") or {}
             return {queue_from_key(key): int(offset) for key, offset in table.items()}
         except (ProtocolError, AttributeError, TypeError, ValueError, OSError) as error:
-            log.warning("%s cannot be read: %s", path, error)
+            log.warning("cannot read offsets from %s: %s", path, error)
             return None
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """What the file said when the consumer started, or what was consumed since."""
+        """The offset of the file when the consumer started, or one that was consumed since."""
         return self._offsets.get(queue)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """What the file says."""
+        """The offset of the file."""
         return (self._load(self.path) or {}).get(queue)
 
     async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
-        """Write the file; the one before stays as a backup."""
+        """Write the file; the previous one is kept as a backup."""
         mine = set(queues)
         table = {queue_as_key(queue): offset for queue, offset in self._offsets.items() if queue in mine}
         if not table:
@@ -141,7 +141,7 @@ class LocalOffsets(_Memory):
                 self._files.replace(self.path.with_name(FILE + ".bak"), self._files.read(self.path))
             self._files.replace(self.path, fastjson.dumps({"offsetTable": table}))
         except OSError as error:
-            log.warning("offsets could not be written to %s: %s", self.path, error)
+            log.warning("cannot write offsets to %s: %s", self.path, error)
 
     def forget(self, queue: MessageQueue) -> None:
-        """A queue that is given up keeps its place in the file, as in Apache's client."""
+        """Keep the offset: a released queue stays in the file, as in Apache's client."""

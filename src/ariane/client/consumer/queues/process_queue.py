@@ -1,4 +1,4 @@
-"""The local end of one queue: messages that were pulled and are not consumed yet."""
+"""The local cache of one queue: messages that were pulled and are not consumed yet."""
 
 import asyncio
 from collections import OrderedDict
@@ -13,18 +13,18 @@ PULL_IDLE = 120.0  # seconds without a pull after which a queue counts as stuck
 
 
 class ProcessQueue:
-    """Cached messages by offset. The group's offset never passes the first message that is not finished."""
+    """Cached messages by offset. The offset to commit never passes the first message that is not consumed."""
 
     def __init__(self, queue: MessageQueue, clock: Clock) -> None:
         self.queue = queue
         self.dropped = False
-        """Given up: nothing more of it goes to a listener."""
+        """The queue is being released: no more of its messages go to a listener."""
         self.abandoned = False
-        """Given up for good: answers of listeners do not count any more."""
+        """The queue is released: results of listener calls are ignored."""
         self.locked = False
         self.next_offset = 0
         self.max_offset = 0
-        """The end of the queue as the broker told it last."""
+        """The end of the queue in the last response of the broker."""
         self.count = 0
         self.size = 0
         self.last_lock = clock.monotonic()
@@ -32,19 +32,19 @@ class ProcessQueue:
         self.last_consume = clock.monotonic()
         self.unlock_tries = 0
         self.failures = 0
-        """Pulls that failed, one after the other."""
+        """Consecutive pulls that failed."""
         self.running = 0
-        """Messages that wait for a listener, or are with one."""
+        """Messages that were submitted to a runner and are not done."""
         self.changed = asyncio.Event()
-        """Set whenever messages come, go, or the queue is dropped."""
+        """Set when messages are added or removed, or the queue is dropped."""
         self._clock = clock
         self._messages: OrderedDict[int, ReceivedMessage] = OrderedDict()
         self._taken: OrderedDict[int, ReceivedMessage] = OrderedDict()
-        self._above: set[int] = set()  # finished, while a message before them was not
+        self._above: set[int] = set()  # consumed, while a message before them is not
         self._end = 0  # one past the last offset that was ever cached
 
     def put(self, messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
-        """Cache messages; gives those that were not there before."""
+        """Cache messages; returns those that were not cached before."""
         cached, fresh = self._messages, []
         for message in messages:
             if message.queue_offset not in cached:
@@ -58,7 +58,7 @@ class ProcessQueue:
         return fresh
 
     def remove(self, messages: Iterable[ReceivedMessage]) -> int | None:
-        """Messages are finished; gives the offset to commit, None when nothing was cached."""
+        """Remove consumed messages; returns the offset to commit, None when nothing was cached."""
         self.last_consume = self._clock.monotonic()
         cached = self._messages
         if not cached:
@@ -77,7 +77,7 @@ class ProcessQueue:
         return next(iter(cached))
 
     def holds(self, message: ReceivedMessage) -> bool:
-        """Whether a message is still to be finished."""
+        """Whether a message is cached, so not consumed yet."""
         return message.queue_offset in self._messages
 
     @property
@@ -93,7 +93,7 @@ class ProcessQueue:
         return next(reversed(self._messages)) - next(iter(self._messages))
 
     async def drained(self, seconds: float) -> bool:
-        """Wait until no message is with a listener; False when that takes too long."""
+        """Wait until no listener call runs; False when that takes too long."""
         try:
             async with asyncio.timeout(seconds):
                 while self.running:
@@ -104,7 +104,7 @@ class ProcessQueue:
         return True
 
     def repeats_if_dropped(self) -> int:
-        """How many messages reached a listener and will come again to whoever gets this queue next."""
+        """How many messages that reached a listener the next owner of the queue will get again."""
         first = next(iter(self._messages), self._end)
         return self.running + len(self._taken) + sum(1 for offset in self._above if offset > first)
 
@@ -119,7 +119,7 @@ class ProcessQueue:
         return found
 
     def commit(self) -> int | None:
-        """Orderly: all that was taken is finished; gives the offset to commit."""
+        """Orderly: remove the taken messages; returns the offset to commit."""
         if not self._taken:
             return None
         end = next(reversed(self._taken)) + 1
@@ -130,7 +130,7 @@ class ProcessQueue:
         return end
 
     def put_back(self, messages: Iterable[ReceivedMessage] | None = None) -> None:
-        """Orderly: take these again (all that was taken when none are named)."""
+        """Orderly: return these messages, or all taken ones, to the cache."""
         again = list(self._taken.values()) if messages is None else list(messages)
         for message in sorted(again, key=lambda message: message.queue_offset, reverse=True):
             self._taken.pop(message.queue_offset, None)
@@ -139,12 +139,12 @@ class ProcessQueue:
         self.changed.set()
 
     def drop(self) -> None:
-        """This queue is given up: nothing more of it goes to a listener."""
+        """Start to release the queue: no more of its messages go to a listener."""
         self.dropped = True
         self.changed.set()
 
     def clear(self) -> None:
-        """Forget what is cached."""
+        """Clear the cache."""
         self._messages.clear()
         self._taken.clear()
         self._above.clear()
@@ -156,18 +156,18 @@ class ProcessQueue:
         return self.locked and self._clock.monotonic() - self.last_lock <= LOCK_LIFE
 
     def note_lock(self, locked: bool) -> None:
-        """What the broker said to a lock request."""
+        """Note the result of a lock request."""
         self.locked = locked
         if locked:
             self.last_lock = self._clock.monotonic()
         self.changed.set()
 
     def is_stuck(self) -> bool:
-        """Whether nothing was pulled for so long that something must be wrong."""
+        """Whether the last pull is so long ago that pulling must have failed."""
         return self._clock.monotonic() - self.last_pull > PULL_IDLE
 
     def describe(self, committed: int) -> ProcessQueueInfo:
-        """For a broker that asks."""
+        """Describe the queue for running info."""
         offset = self._clock.now_ms() - self._clock.monotonic() * 1000
         return ProcessQueueInfo(
             commit_offset=committed,

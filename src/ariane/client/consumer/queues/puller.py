@@ -1,4 +1,4 @@
-"""Pulling one queue: long polls, one after the other, as long as there is room for what they bring."""
+"""Long polls of one queue, one after the other, while its cache has room."""
 
 import asyncio
 import logging
@@ -22,14 +22,14 @@ from ariane.protocol.codes import ResponseCode
 log = logging.getLogger("ariane.client")
 
 FLOW_CONTROL_PAUSE = 0.02
-PULL_MARGIN = 15.0  # seconds beyond the time that a broker may hold a pull; Apache's looks at held ones each 5 s
+PULL_MARGIN = 15.0  # seconds beyond the time that a broker may hold a pull; Apache's checks held ones every 5 s
 FIRST_PAUSE = 0.1  # after an error; doubled with each one that follows at once
 _UNKNOWN_TO_BROKER = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
 
 @dataclass
 class Limits:
-    """How much may be cached of one queue."""
+    """Limits of the cache of one queue; None: no limit."""
 
     messages: int
     size: int
@@ -61,9 +61,9 @@ class Puller:
         self.subscription: Callable[[str], SubscriptionData | None] = lambda topic: None
         self.deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None] = lambda queue, messages: None
         self.gone: Callable[[ProcessQueue, int], None] = lambda queue, offset: None
-        """Called when the offset is none of the queue's, with one that is."""
+        """Called with a valid offset when the pulled one is out of range."""
         self.versions: dict[str, int] = {}
-        """The versions of subscriptions that brokers have heard of: a pull with a newer one would be refused."""
+        """The versions of subscriptions that brokers know: a pull with a newer one would be refused."""
         self.going = asyncio.Event()
         """Cleared while the consumer is paused."""
         self.going.set()
@@ -77,7 +77,7 @@ class Puller:
         return limits.span is None or queue.span <= limits.span
 
     async def pull_once(self, queue: ProcessQueue) -> None:
-        """One pull: wait for room, ask, hand over. Errors make a pause, not an end."""
+        """Pull once: wait for room, ask the broker, deliver. After an error, pause."""
         await self.going.wait()
         while not self.has_room(queue) and not queue.dropped:
             self._meter.flow_controls += 1
@@ -86,7 +86,7 @@ class Puller:
         subscription = self.subscription(queue.queue.topic)
         if queue.dropped:
             return
-        if subscription is None:  # its topic was given up meanwhile: the next round of dividing queues takes it away
+        if subscription is None:  # unsubscribed meanwhile: the next rebalance releases the queue
             await self._clock.sleep(FIRST_PAUSE)
             return
         queue.last_pull = self._clock.monotonic()
@@ -98,7 +98,7 @@ class Puller:
         if not queue.dropped:
             try:
                 self._take(queue, subscription, result)
-            except ProtocolError as error:  # no message units: the broker must send them again
+            except ProtocolError as error:  # not message units: ask the broker again
                 await self._pause_after(queue, error)
                 return
         queue.failures = 0
@@ -106,8 +106,10 @@ class Puller:
             await self._clock.sleep(self.interval)
 
     async def _ask(self, queue: ProcessQueue, subscription: SubscriptionData) -> PullResult:
-        """A pull could carry the group's offset too, but Apache's broker may handle it after a later commit: the offset
-        would go back. So offsets travel by themselves.
+        """Send a pull.
+
+        A pull could carry the group's offset too, but Apache's broker may handle it after a later commit: the offset
+        would go back. So offsets are committed by requests of their own.
         """
         is_sql = subscription.expression_type != "TAG"
         result = await self._instance.calls.pull(
@@ -134,7 +136,7 @@ class Puller:
         if not queue.queue.topic.startswith(RETRY_PREFIX):
             log.warning("%s: pull of %s failed: %s", self._group, queue.queue, error)
         self._suggested.pop(queue.queue, None)
-        if code in _UNKNOWN_TO_BROKER:  # it restarted: it must hear of us before it can answer
+        if code in _UNKNOWN_TO_BROKER:  # it restarted: it needs a heartbeat first
             await self._instance.send_heartbeats()
         if isinstance(error, RemotingError):
             await self._instance.routes.refresh_quietly(queue.queue.topic)
@@ -145,7 +147,7 @@ class Puller:
         queue.max_offset = result.max_offset
         if result.status is PullStatus.OFFSET_ILLEGAL:
             log.warning(
-                "%s: offset %d is none of %s: going on at %d",
+                "%s: offset %d is out of range of %s: continuing at %d",
                 self._group,
                 queue.next_offset,
                 queue.queue,
@@ -162,7 +164,7 @@ class Puller:
         if messages:
             self._meter.received(queue.queue.topic, len(messages))
             self.deliver(queue, messages)
-        elif queue.is_empty:  # nothing here for us: the offset may go on, or the lag would never shrink
+        elif queue.is_empty:  # nothing matched: advance the offset, or the lag would never shrink
             self._offsets.update(queue.queue, result.next_offset, only_forward=True)
 
     def _dress(self, messages: Sequence[ReceivedMessage], result: PullResult) -> None:
@@ -186,7 +188,7 @@ class Puller:
 
 
 def _wanted(messages: list[ReceivedMessage], subscription: SubscriptionData) -> list[ReceivedMessage]:
-    """Brokers compare hashes of tags; the tags themselves are compared here."""
+    """Filter by tag: brokers compare only the hashes of tags."""
     if not subscription.tags_set:
         return messages
     tags = set(subscription.tags_set)

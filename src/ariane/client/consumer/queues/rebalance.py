@@ -1,4 +1,4 @@
-"""Which queues are ours: asked anew when members come or go, and now and then."""
+"""Rebalance: which queues of a topic are ours, recomputed periodically and when members join or leave."""
 
 import asyncio
 import logging
@@ -15,11 +15,11 @@ MISSING_PAUSE = 1.0  # seconds until a topic without a route is looked for again
 SETTLE = 0.2  # seconds between joining a group with members and taking its queues
 
 Divide = Callable[[str, set[MessageQueue]], Awaitable[bool]]
-"""Called with a topic and the queues of it that are ours; says whether anything changed."""
+"""Called with a topic and our queues of it; returns whether anything changed."""
 
 
 class Rebalance:
-    """Works out our share of each topic, again and again."""
+    """Computes our share of each topic."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Rebalance:
         self._task = self._instance.tasks.supervise(f"rebalancing of {self._group}", self._run)
 
     async def stop(self) -> None:
-        """No more changes; waits for one that is under way."""
+        """Stop, after the round that runs."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -64,21 +64,21 @@ class Rebalance:
             await self.now()
 
     async def join(self) -> None:
-        """The first round. Members that were there before get a moment to store their offsets and let go of queues."""
-        if self._options.model is Model.CLUSTERING and await self._has_company():
+        """Run the first round, after giving earlier members a moment to persist offsets and release queues."""
+        if self._options.model is Model.CLUSTERING and await self._has_other_members():
             await self._instance.env.clock.sleep(SETTLE)
         await self.now()
 
-    async def _has_company(self) -> bool:
+    async def _has_other_members(self) -> bool:
         for topic in list(self._topics()):
             try:
                 return len(await self._members(topic)) > 1
             except ArianeError as error:
-                log.debug("%s: nobody knows the members yet: %s", self._group, error)
+                log.debug("%s: the members are not known yet: %s", self._group, error)
         return False
 
     async def now(self) -> None:
-        """One round over all topics; a topic that fails waits for the next round."""
+        """Run one round over all topics; a topic that fails is tried in the next round."""
         async with self._turn:
             changed = False
             self._missing = False
@@ -90,7 +90,7 @@ class Rebalance:
                     self._missing |= isinstance(error, RouteMissing | NameServersUnreachable)
                     self._complain(topic, error)
                 except Exception:
-                    log.exception("%s: topic %s was not rebalanced", self._group, topic)
+                    log.exception("%s: cannot rebalance topic %s, trying again", self._group, topic)
             if changed:
                 await self._instance.send_heartbeats()
                 self._announced()
@@ -102,7 +102,7 @@ class Rebalance:
         if reason is not type(error) or now >= again_at:
             self._complaints[topic] = type(error), now + self._options.rebalance_interval
             level = logging.DEBUG if topic.startswith(RETRY_PREFIX) else logging.WARNING
-            log.log(level, "%s: topic %s was not rebalanced: %s", self._group, topic, error)
+            log.log(level, "%s: cannot rebalance topic %s, trying again: %s", self._group, topic, error)
 
     async def _balance(self, topic: str) -> bool:
         route = await self._instance.routes.find(topic)
@@ -111,7 +111,7 @@ class Rebalance:
             return await self._divide(topic, set(queues))
         members = sorted(await self._members(topic))
         me = self._instance.client_id
-        if me not in members:  # the broker does not know us yet, or not any more
+        if me not in members:  # the broker has not got our heartbeat, or has forgotten it
             await self._instance.send_heartbeats()
             self._announced()
             members = sorted(await self._members(topic))
@@ -125,7 +125,7 @@ class Rebalance:
         return await self._divide(topic, mine)
 
     async def _members(self, topic: str) -> list[str]:
-        """The members of the group, as any broker of the topic knows them."""
+        """The members of the group, as a broker of the topic knows them."""
         route = await self._instance.routes.find(topic)
         brokers = [broker.broker_addrs for broker in route.data.broker_datas if broker.broker_addrs]
         self._instance.env.random.shuffle(brokers)
@@ -135,7 +135,7 @@ class Rebalance:
                 return await self._instance.calls.members(self._group, addresses.get(0) or addresses[min(addresses)])
             except AccessDenied as error:
                 failure = error
-            except BrokerRefused:  # it knows no such group: nobody has sent it a heartbeat
+            except BrokerRefused:  # an unknown group: no member has sent a heartbeat
                 return []
             except ArianeError as error:
                 failure = error

@@ -1,17 +1,17 @@
-"""Where to begin with a queue."""
+"""The offset at which a consumer starts with a queue."""
 
 from ariane.client.connect.broker_calls import BrokerCalls
 from ariane.client.consumer.options import ConsumeFrom, ConsumerOptions
 from ariane.client.consumer.queues.offset_store import OffsetStore
 from ariane.message import RETRY_PREFIX, MessageQueue
 
-HALF_AN_HOUR = 1_800_000  # milliseconds: how far back a timestamp begins that nobody set
+HALF_AN_HOUR = 1_800_000  # milliseconds: the default of consume_timestamp, back from now
 
 
 async def start_offset(
     calls: BrokerCalls, options: ConsumerOptions, offsets: OffsetStore, queue: MessageQueue, now_ms: int
 ) -> int:
-    """The stored offset; without one the end, the beginning, or a time, as the consumer was told."""
+    """The committed offset; without one, what `consume_from` says."""
     stored = await offsets.read(queue)
     if stored is not None:
         return stored
