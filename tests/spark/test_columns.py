@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ariane.errors import ProtocolError, StoreError
+from ariane.protocol.compression import LARGEST_BODY
 from ariane.protocol.ids import host_text, offset_id, pack_host
 from ariane.protocol.properties import decode_properties
 from ariane.protocol.units import (
@@ -22,6 +23,7 @@ from ariane.protocol.units import (
     decode_unit,
     encode_unit,
 )
+from ariane.spark.arrow.bodies import decompress
 from ariane.spark.arrow.columns import COLUMNS, TIMESTAMP, Batch, to_batch
 from ariane.spark.arrow.property_columns import MAP_TYPE, PropertyTable
 from ariane.spark.arrow.scan import End, find_sync, hop
@@ -155,12 +157,12 @@ def test_the_last_of_two_equal_names_wins() -> None:
     assert table.maps().to_pylist() == [[("K", "b")], [("K", "c")]]
 
 
-def compressed(codec: str) -> bytes:
+def compressed(codec: str, body: bytes = b"body" * 100) -> bytes:
     if codec == "zlib":
-        return zlib.compress(b"body" * 100)
+        return zlib.compress(body)
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, codec) as stream:
-        stream.write(b"body" * 100)
+        stream.write(body)
     return sink.getvalue().to_pybytes()
 
 
@@ -175,10 +177,8 @@ def test_compressed_bodies_are_opened_among_plain_ones(codec: str, bits: int) ->
 
 @pytest.mark.parametrize(("codec", "bits"), [("zlib", 0), ("lz4", COMPRESSION_LZ4), ("zstd", COMPRESSION_ZSTD)])
 def test_a_body_that_grows_beyond_the_limit_of_all_codecs_is_refused(codec: str, bits: int) -> None:
-    plain = bytes(LARGEST_BODY + 1)
-    bomb = zlib.compress(plain) if codec == "zlib" else pa.compress(plain, codec=_FRAMED[codec], asbytes=True)
-    with pytest.raises(ProtocolError, match="over 67108864 bytes"):
-        decompress(bomb, COMPRESSED | bits)
+    with pytest.raises(ProtocolError, match=f"over {LARGEST_BODY} bytes"):
+        decompress(compressed(codec, bytes(LARGEST_BODY + 1)), COMPRESSED | bits)
 
 
 def test_a_body_that_does_not_open_is_an_error_or_null() -> None:
