@@ -126,10 +126,10 @@ async def test_a_topic_that_is_not_there_is_made_by_the_broker(producer: Produce
         (Message("", b"x"), "blank"),
         (Message("a b", b"x"), "only letters"),
         (Message("t" * 128, b"x"), "128 characters"),
-        (Message("SCHEDULE_TOPIC_XXXX", b"x"), "belongs to brokers"),
+        (Message("SCHEDULE_TOPIC_XXXX", b"x"), "reserved for brokers"),
         (Message("T", b""), "empty body"),
         (Message("T", b"x" * (4 * 1024 * 1024 + 1)), "max_message_size"),
-        (Message("T", b"x", properties={"a": "b\x01c"}), "part properties"),
+        (Message("T", b"x", properties={"a": "b\x01c"}), "separate properties"),
         (Message("T", b"x", properties={"a": "b" * 40000}), "32767 bytes"),
     ],
 )
