@@ -142,7 +142,7 @@ async def test_a_delayed_message_survives_a_restart(tmp_path: Path) -> None:
     async with Talk.to(timed_broker(tmp_path / "store", clock)) as talk:
         units = await arrival(talk, "orders", offset=1)
         assert [unit.body for unit in units] == [b"second"]
-        assert talk.broker.kinds.delay.offsets() == {1: 1, 3: 1}
+        assert talk.broker.detours.delay.offsets() == {1: 1, 3: 1}
 
 
 async def test_delay_offsets_are_kept_only_when_the_deliveries_are_on_the_disk(
@@ -153,9 +153,9 @@ async def test_delay_offsets_are_kept_only_when_the_deliveries_are_on_the_disk(
     await after(timed, 1.1, "orders")
     with monkeypatch.context() as patch:
         patch.setattr(timed.broker.store.flusher, "wait", lambda _, done: done(False))
-        await timed.broker.kinds.save()
+        await timed.broker.detours.progress.save()
         assert not file.exists()
-    await timed.broker.kinds.save()
+    await timed.broker.detours.progress.save()
     assert fastjson.loads(file.read_bytes()) == {"offsetTable": {"1": 1}}
 
 

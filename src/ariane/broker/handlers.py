@@ -1,9 +1,5 @@
 """The table of request codes: which handler answers which request."""
 
-from __future__ import annotations
-
-from typing import Any
-
 from ariane.broker.admin.access import access_is_off
 from ariane.broker.admin.clients import AdminClientsHandler
 from ariane.broker.admin.config import AdminConfigHandler
@@ -16,12 +12,17 @@ from ariane.broker.admin.runtime import RuntimeInfoHandler
 from ariane.broker.admin.stats import AdminStatsHandler
 from ariane.broker.admin.store import AdminStoreHandler
 from ariane.broker.admin.topics import AdminTopicsHandler
+from ariane.broker.permissions import RESEND_DEAD_LETTERS
 from ariane.broker.pull.handler import PullHandler
-from ariane.broker.retry import dead_letters_handler, send_back
+from ariane.broker.retry.dead_letters import DeadLettersHandler
+from ariane.broker.retry.send_back import SendBackHandler
 from ariane.broker.send.handler import SendHandler
 from ariane.broker.send.reply import ReplyHandler
-from ariane.broker.tables import clients_handler, offsets_handler, queue_locks_handler, topics_handler
-from ariane.broker.transactions import handler as transactions
+from ariane.broker.tables.clients_handler import ClientsHandler
+from ariane.broker.tables.offsets_handler import OffsetsHandler
+from ariane.broker.tables.queue_locks import QueueLocksHandler
+from ariane.broker.tables.topics_handler import TopicsHandler
+from ariane.broker.transactions.handler import TransactionHandler
 from ariane.protocol.codes import RequestCode as Code
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.headers import (
@@ -33,14 +34,20 @@ from ariane.remoting import Handler
 
 
 def request_table(
-    broker: Any,
     send: SendHandler,
     reply: ReplyHandler,
     pull: PullHandler,
-    topics: AdminTopicsHandler,
-    groups: AdminGroupsHandler,
-    clients: AdminClientsHandler,
-    offsets: AdminOffsetsHandler,
+    send_back: SendBackHandler,
+    transactions: TransactionHandler,
+    clients: ClientsHandler,
+    offsets: OffsetsHandler,
+    locks: QueueLocksHandler,
+    topics: TopicsHandler,
+    dead_letters: DeadLettersHandler,
+    admin_topics: AdminTopicsHandler,
+    admin_groups: AdminGroupsHandler,
+    admin_clients: AdminClientsHandler,
+    admin_offsets: AdminOffsetsHandler,
     config: AdminConfigHandler,
     queries: AdminQueriesHandler,
     relay: RelayHandler,
@@ -50,19 +57,7 @@ def request_table(
     store: AdminStoreHandler,
 ) -> dict[int, Handler]:
     """The handler of every request that a broker answers."""
-    parts: dict[int, Handler] = {}
-    for concern in (
-        clients_handler,
-        offsets_handler,
-        queue_locks_handler,
-        topics_handler,
-        send_back,
-        dead_letters_handler,
-        transactions,
-    ):
-        parts.update(concern.handlers(broker))
     return {
-        **parts,
         # Messages.
         Code.SEND_MESSAGE: send.send,
         Code.SEND_MESSAGE_V2: send.send,
@@ -70,20 +65,41 @@ def request_table(
         Code.SEND_REPLY_MESSAGE: reply.reply,
         Code.SEND_REPLY_MESSAGE_V2: reply.reply_v2,
         Code.PULL_MESSAGE: pull.pull,
+        Code.CONSUMER_SEND_MSG_BACK: send_back.take_back,
+        Code.END_TRANSACTION: transactions.end,
+        # Clients, their offsets and locks.
+        Code.HEART_BEAT: clients.heartbeat,
+        Code.UNREGISTER_CLIENT: clients.unregister,
+        Code.CHECK_CLIENT_CONFIG: clients.check_config,
+        Code.GET_CONSUMER_LIST_BY_GROUP: clients.members,
+        Code.QUERY_CONSUMER_OFFSET: offsets.query,
+        Code.UPDATE_CONSUMER_OFFSET: offsets.update,
+        Code.GET_MAX_OFFSET: offsets.max_offset,
+        Code.GET_MIN_OFFSET: offsets.min_offset,
+        Code.SEARCH_OFFSET_BY_TIMESTAMP: offsets.by_time,
+        Code.GET_EARLIEST_MSG_STORETIME: offsets.earliest_time,
+        Code.LOCK_BATCH_MQ: locks.lock,
+        Code.UNLOCK_BATCH_MQ: locks.unlock,
         # Operation.
-        Code.DELETE_TOPIC_IN_BROKER: topics.delete,
-        Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: topics.system,
-        Code.QUERY_TOPIC_CONSUME_BY_WHO: topics.consumed_by,
-        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: groups.update,
-        Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: groups.all,
-        Code.DELETE_SUBSCRIPTIONGROUP: groups.delete,
-        Code.GET_CONSUMER_CONNECTION_LIST: clients.consumers,
-        Code.GET_PRODUCER_CONNECTION_LIST: clients.producers,
-        Code.GET_ALL_PRODUCER_INFO: clients.all_producers,
-        Code.GET_ALL_CONSUMER_OFFSET: offsets.all_consumers,
-        Code.GET_ALL_DELAY_OFFSET: offsets.all_delays,
-        Code.CLONE_GROUP_OFFSET: offsets.clone,
-        Code.QUERY_CORRECTION_OFFSET: offsets.correction,
+        Code.UPDATE_AND_CREATE_TOPIC: topics.create,
+        Code.GET_ALL_TOPIC_CONFIG: topics.all,
+        Code.GET_TOPIC_CONFIG: topics.one,
+        Code.GET_TOPIC_STATS_INFO: topics.stats,
+        Code.DELETE_TOPIC_IN_BROKER: admin_topics.delete,
+        Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: admin_topics.system,
+        Code.QUERY_TOPIC_CONSUME_BY_WHO: admin_topics.consumed_by,
+        Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: admin_groups.update,
+        Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: admin_groups.all,
+        Code.DELETE_SUBSCRIPTIONGROUP: admin_groups.delete,
+        Code.GET_CONSUMER_CONNECTION_LIST: admin_clients.consumers,
+        Code.GET_PRODUCER_CONNECTION_LIST: admin_clients.producers,
+        Code.GET_ALL_PRODUCER_INFO: admin_clients.all_producers,
+        Code.GET_ALL_CONSUMER_OFFSET: admin_offsets.all_consumers,
+        Code.GET_ALL_DELAY_OFFSET: admin_offsets.all_delays,
+        Code.CLONE_GROUP_OFFSET: admin_offsets.clone,
+        Code.QUERY_CORRECTION_OFFSET: admin_offsets.correction,
+        Code.RESUME_CHECK_HALF_MESSAGE: transactions.resume,
+        RESEND_DEAD_LETTERS: dead_letters.resend,
         Code.GET_BROKER_CONFIG: config.get,
         Code.UPDATE_BROKER_CONFIG: config.update,
         Code.QUERY_MESSAGE: queries.by_key,

@@ -22,7 +22,7 @@ from ariane.broker.admin.topics import AdminTopicsHandler
 from ariane.broker.config import BrokerOptions
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.config.store_options import delay_of, store_options
-from ariane.broker.delay_and_transactions import MessageKinds
+from ariane.broker.delay_and_transactions import DelayAndTransactions
 from ariane.broker.handlers import request_table
 from ariane.broker.message_writer import MessageWriter
 from ariane.broker.periodic import Periodic
@@ -33,6 +33,8 @@ from ariane.broker.pull.subscriptions import Subscriptions
 from ariane.broker.pull.target import PullTargets
 from ariane.broker.read_cycle import ReadCycle
 from ariane.broker.registration import Registration
+from ariane.broker.retry.dead_letters import DeadLettersHandler
+from ariane.broker.retry.send_back import SendBackHandler
 from ariane.broker.send.acknowledge import Acknowledge
 from ariane.broker.send.flow import FlowControl
 from ariane.broker.send.handler import SendHandler
@@ -41,14 +43,18 @@ from ariane.broker.send.reply import ReplyHandler
 from ariane.broker.send.target import SendTargets
 from ariane.broker.stats import BrokerStats, StoreStats
 from ariane.broker.tables.clients import ClientTable
+from ariane.broker.tables.clients_handler import ClientsHandler
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.notify import MemberNotices
 from ariane.broker.tables.offsets import OffsetTable
+from ariane.broker.tables.offsets_handler import OffsetsHandler
 from ariane.broker.tables.persistence import Persistence
 from ariane.broker.tables.pruning import Pruning
-from ariane.broker.tables.queue_locks import QueueLocks
+from ariane.broker.tables.queue_locks import QueueLocks, QueueLocksHandler
 from ariane.broker.tables.queues import Queues
 from ariane.broker.tables.topics import TopicTable
+from ariane.broker.tables.topics_handler import TopicsHandler
+from ariane.broker.transactions.handler import TransactionHandler
 from ariane.env import Env, Files
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.ids import pack_host
@@ -117,15 +123,17 @@ class Broker:
         self.persistence = persistence = Persistence(files, clock, options, topics, groups, offsets)
         self.stats = stats = BrokerStats(options.broker_cluster_name, detailed=options.enable_detail_stat)
         self.totals = totals = StoreStats(clock.now_ms())
-        self.notices = MemberNotices(self)
-        self.registration = Registration(self)
-        self.client = Client(
+        self.notices = MemberNotices(clients, groups, live)
+        self.client = client = Client(
             clock=clock,
             tls=_client_tls(options, files),
             connect_timeout=options.connect_timeout_millis / 1000,
             idle_timeout=options.client_channel_max_idle_time_seconds or inf,
-            on_close=self.registration.lost,
+            on_close=lambda connection: self.registration.lost(connection),
             name="broker-out",
+        )
+        self.registration = Registration(
+            client, live, topics, clock, address=lambda: self.address, ha_address=lambda: self.ha_address
         )
         self.acknowledge = acknowledge = Acknowledge(
             store,
@@ -141,7 +149,9 @@ class Broker:
         )
         self.flow = flow = FlowControl(cycle, acknowledge, live)
         self.failures = failures = PutFailures(live, files)
-        self.kinds = MessageKinds(self)
+        self.detours = detours = DelayAndTransactions(
+            store, writer, topics, offsets, clients, persistence, stats, live, clock
+        )
         self.expressions = compiler = new_compiler(options, clock)
         self.filters = filters = new_filters(options, compiler)
         self.longpoll = longpoll = LongPoll(store, clock)
@@ -149,7 +159,6 @@ class Broker:
         pull_targets = PullTargets(topics, groups, store, stats, live)
         subscriptions = Subscriptions(clients, filters, compiler, live)
         self.handlers: dict[int, Handler] = request_table(
-            self,
             SendHandler(
                 store,
                 cycle,
@@ -168,21 +177,41 @@ class Broker:
             ),
             ReplyHandler(clients, send_targets, writer, stats, live, clock, random),
             PullHandler(store, pull_targets, subscriptions, longpoll, offsets, writer, stats, live, clock),
+            SendBackHandler(
+                topics,
+                persistence.topics,
+                groups,
+                store,
+                detours.delay,
+                writer,
+                acknowledge,
+                stats,
+                live,
+                random,
+            ),
+            TransactionHandler(
+                detours.transactions, detours, detours.delay, store, writer, acknowledge, stats, failures, live
+            ),
+            ClientsHandler(clients, groups, topics, compiler, live),
+            OffsetsHandler(offsets, queues, groups, store, live),
+            QueueLocksHandler(locks, queues, groups, live),
+            TopicsHandler(topics, persistence.topics, self.registration, store, live),
+            DeadLettersHandler(topics, store, writer, stats, random),
             AdminTopicsHandler(topics, persistence.topics, store, offsets, clients, stats, live),
             AdminGroupsHandler(groups, persistence.groups, offsets, stats, live),
             AdminClientsHandler(clients),
-            AdminOffsetsHandler(offsets, topics, clients, self.kinds.delay),
+            AdminOffsetsHandler(offsets, topics, clients, detours.delay),
             AdminConfigHandler(live, files, clock),
             AdminQueriesHandler(store, live),
             RelayHandler(clients, store, live),
             ResetHandler(topics, groups, offsets, clients, store, live),
-            RuntimeInfoHandler(store, totals, self.kinds.delay, clients, live, files, clock),
+            RuntimeInfoHandler(store, totals, detours.delay, clients, live, files, clock),
             AdminStatsHandler(
                 topics, groups, offsets, clients, stats, store, live, clock, address=lambda: self.address
             ),
             AdminStoreHandler(store, topics, clients, filters),
         )
-        self.parts: list[Part] = [self.kinds, Expressions(filters, clients, persistence, clock)]
+        self.parts: list[Part] = [detours, Expressions(filters, clients, persistence, clock)]
         self._gates = gates
         self._observers = observers
         self._server = self._new_server(self.handlers)

@@ -1,37 +1,43 @@
-"""HEART_BEAT, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG, GET_CONSUMER_LIST_BY_GROUP: who is there."""
+"""HEART_BEAT, UNREGISTER_CLIENT, CHECK_CLIENT_CONFIG, GET_CONSUMER_LIST_BY_GROUP: the connected clients."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from ariane.broker.config.live import LiveOptions
 from ariane.broker.names import check_group
 from ariane.broker.request_bodies import body_of
-from ariane.broker.tables.clients import MOST_GROUPS, ClientInfo
+from ariane.broker.tables.clients import MOST_GROUPS, ClientInfo, ClientTable
+from ariane.broker.tables.groups import GroupTable
+from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ResponseError
-from ariane.filter import FilterBusy, FilterSyntaxError, compile_filter, is_tag_type
+from ariane.filter import ExpressionCompiler, FilterBusy, FilterSyntaxError, compile_filter, is_tag_type
 from ariane.message import retry_topic
 from ariane.protocol.bodies import CheckClientRequestBody, ConsumerData, ConsumerIdList, HeartbeatData
 from ariane.protocol.bodies.topics import UNIT_SUB
-from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import GetConsumerListByGroupRequest, UnregisterClientRequest
-from ariane.remoting import Connection, Handler
+from ariane.remoting import Connection
 
-if TYPE_CHECKING:
-    from ariane.broker.server import Broker
-
-_LONGEST_HEARTBEAT = 1 << 20  # bytes: what is in a heartbeat is kept as long as its connection
+_LONGEST_HEARTBEAT = 1 << 20  # bytes: the content of a heartbeat is kept as long as its connection
 
 
 class ClientsHandler:
-    """Keeps the table of clients."""
+    """Registers clients, and lists them."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._clients = broker.clients
+    def __init__(
+        self,
+        clients: ClientTable,
+        groups: GroupTable,
+        topics: TopicTable,
+        compiler: ExpressionCompiler,
+        options: LiveOptions,
+    ) -> None:
+        self._clients = clients
+        self._groups = groups
+        self._topics = topics
+        self._compiler = compiler
+        self._options = options
 
     def heartbeat(self, connection: Connection, request: Command) -> Command:
-        """Renew the producers and consumers of a connection."""
+        """Register or renew the producers and consumers of a connection."""
         if len(request.body) > _LONGEST_HEARTBEAT:
             remark = f"a heartbeat of {len(request.body)} bytes is longer than {_LONGEST_HEARTBEAT}"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
@@ -51,17 +57,18 @@ class ClientsHandler:
         return request.reply()
 
     def _ensure_retry_topic(self, consumer: ConsumerData) -> None:
-        """Create the retry topic of a group; a group that may not exist has none, and its pulls are refused."""
-        options = self._broker.options
+        """Create the retry topic of a group. A group that may not be created has none, and its pulls are refused."""
+        group, auto_create = consumer.group_name, self._options.current.auto_create_subscription_group
         try:
-            config = self._broker.groups.find(consumer.group_name, auto_create=options.auto_create_subscription_group)
+            config = self._groups.find(group, auto_create=auto_create)
         except ResponseError:
             return
         if config is not None:
             sys_flag = UNIT_SUB if consumer.unit_mode else 0
-            self._broker.topics.ensure(retry_topic(consumer.group_name), config.retry_queue_nums, sys_flag=sys_flag)
+            self._topics.ensure(retry_topic(group), config.retry_queue_nums, sys_flag=sys_flag)
 
     def unregister(self, connection: Connection, request: Command) -> Command:
+        """Remove a client from its groups."""
         header = UnregisterClientRequest.parse(request.fields)
         if header.producer_group is not None:
             self._clients.unregister_producer(header.producer_group, connection)
@@ -70,16 +77,16 @@ class ClientsHandler:
         return request.reply()
 
     def check_config(self, _: Connection, request: Command) -> Command:
-        """Tell a consumer at its start whether its expression can be understood."""
+        """Tell a consumer at its start whether its expression compiles."""
         subscription = body_of(CheckClientRequestBody, request).subscription_data
         kind = subscription.expression_type
         if is_tag_type(kind):
             return request.reply()
-        if not self._broker.options.enable_property_filter:
+        if not self._options.current.enable_property_filter:
             remark = f"The broker does not support consumer to filter message by {kind}"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
         try:
-            compile_filter(self._broker.expressions, subscription.sub_string, kind)
+            compile_filter(self._compiler, subscription.sub_string, kind)
         except FilterSyntaxError as error:
             raise ResponseError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
         except FilterBusy as error:
@@ -87,19 +94,10 @@ class ClientsHandler:
         return request.reply()
 
     def members(self, _: Connection, request: Command) -> Command:
+        """The client ids of a consumer group."""
         header = GetConsumerListByGroupRequest.parse(request.fields)
         group = self._clients.consumer_group(header.consumer_group)
         if group is None:
             remark = f"no consumer for this group, {header.consumer_group}"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
         return request.reply(body=ConsumerIdList(group.client_ids()).encode())
-
-
-def handlers(broker: Broker) -> dict[int, Handler]:
-    handler = ClientsHandler(broker)
-    return {
-        RequestCode.HEART_BEAT: handler.heartbeat,
-        RequestCode.UNREGISTER_CLIENT: handler.unregister,
-        RequestCode.CHECK_CLIENT_CONFIG: handler.check_config,
-        RequestCode.GET_CONSUMER_LIST_BY_GROUP: handler.members,
-    }

@@ -3,9 +3,17 @@
 import logging
 from collections.abc import Iterable
 
+from ariane.broker.config.live import LiveOptions
+from ariane.broker.names import check_group
+from ariane.broker.request_bodies import body_of
 from ariane.broker.seldom_log import SeldomLog
+from ariane.broker.tables.groups import GroupTable
+from ariane.broker.tables.queues import Queues
 from ariane.env import Clock
 from ariane.message import MessageQueue
+from ariane.protocol.bodies import LockBatchRequestBody, LockBatchResponseBody, QueueKey
+from ariane.protocol.command import Command
+from ariane.remoting import Connection
 
 log = logging.getLogger("ariane.broker")
 
@@ -71,3 +79,29 @@ class QueueLocks:
         self._count -= 1
         if not owners:
             del self._locks[group]
+
+
+class QueueLocksHandler:
+    """LOCK_BATCH_MQ and UNLOCK_BATCH_MQ. Only queues and groups that exist, or may be created, are locked."""
+
+    def __init__(self, locks: QueueLocks, queues: Queues, groups: GroupTable, options: LiveOptions) -> None:
+        self._locks = locks
+        self._queues = queues
+        self._groups = groups
+        self._options = options
+
+    def lock(self, _: Connection, request: Command) -> Command:
+        """Lock queues for a client; the answer lists those that it holds now."""
+        body = body_of(LockBatchRequestBody, request)
+        group = check_group(body.consumer_group)
+        held: list[MessageQueue] = []
+        if self._groups.find(group, auto_create=self._options.current.auto_create_subscription_group) is not None:
+            queues = [key.queue() for key in body.mq_set if self._queues.exists(key.topic, key.queue_id)]
+            held = self._locks.lock(group, queues, body.client_id)
+        return request.reply(body=LockBatchResponseBody([QueueKey.of(queue) for queue in held]).encode())
+
+    def unlock(self, _: Connection, request: Command) -> Command:
+        """Release the queues that a client holds."""
+        body = body_of(LockBatchRequestBody, request)
+        self._locks.unlock(body.consumer_group, [key.queue() for key in body.mq_set], body.client_id)
+        return request.reply()

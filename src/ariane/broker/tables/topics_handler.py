@@ -1,81 +1,100 @@
-"""Topics: create or change one, list all, statistics of one."""
+"""Requests for topics: create or change one, list all, statistics of one."""
 
-from __future__ import annotations
+from typing import Protocol
 
-from typing import TYPE_CHECKING
-
+from ariane.broker.config.live import LiveOptions
 from ariane.broker.names import check_not_system, check_topic
+from ariane.broker.refusals import not_on_a_slave
+from ariane.broker.tables.persistence import KeptTable
+from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ResponseError
 from ariane.message import MessageQueue
 from ariane.protocol.bodies import TopicConfig, TopicOffset, TopicStatsTable
 from ariane.protocol.bodies.topics import INHERIT, READ, WRITE
-from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import CreateTopicRequest, GetTopicStatsInfoRequest
-from ariane.remoting import Connection, Handler
-
-if TYPE_CHECKING:
-    from ariane.broker.server import Broker
+from ariane.remoting import Connection
+from ariane.store import MessageStore
 
 _MOST_QUEUES = 1 << 16
 _FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 
 
+class Routes(Protocol):
+    """The routes that name servers answer with."""
+
+    async def current(self) -> None:
+        """Return when the name servers were told of every change so far."""
+        ...
+
+
 class TopicsHandler:
-    """Topics as operators see them."""
+    """Answers requests that create and describe topics."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        topics: TopicTable,
+        file: KeptTable,
+        routes: Routes,
+        store: MessageStore,
+        options: LiveOptions,
+    ) -> None:
+        self._topics = topics
+        self._file = file
+        self._routes = routes
+        self._store = store
+        self._options = options
 
-    async def create(self, connection: Connection, request: Command) -> Command:
-        """Create or change; answered when the name servers know, since the next question is often for the route."""
-        if self._broker.options.broker_role == "SLAVE":
-            remark = "Can't modify topic or subscription group from slave broker, please execute it from master broker."
-            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+    async def create(self, _: Connection, request: Command) -> Command:
+        """Create or change a topic; answer when the disk holds it and the name servers route it."""
+        if self._options.current.broker_role == "SLAVE":
+            raise not_on_a_slave()
         header = CreateTopicRequest.parse(request.fields)
         check_topic(header.topic)
-        check_not_system(header.topic, frozenset(self._broker.topics.system))
-        self._broker.topics.update(_config(header))
-        await self._broker.persistence.topics.confirm()
-        await self._broker.registration.current()
+        check_not_system(header.topic, frozenset(self._topics.system))
+        self._topics.update(_config(header))
+        await self._file.confirm()
+        await self._routes.current()
         return request.reply()
 
     def all(self, _: Connection, request: Command) -> Command:
-        return request.reply(body=self._broker.topics.table().encode())
+        """All topics."""
+        return request.reply(body=self._topics.table().encode())
 
     def one(self, _: Connection, request: Command) -> Command:
+        """One topic."""
         return request.reply(body=self._known(request).encode())
 
     def stats(self, _: Connection, request: Command) -> Command:
-        """Where each queue begins and ends, and when it was last written to."""
-        config = self._known(request)
-        topic, name = config.topic_name, self._broker.options.broker_name
-        queues = range(config.write_queue_nums)
-        table = TopicStatsTable({MessageQueue(topic, name, q): self._queue_stats(topic, q) for q in queues})
-        return request.reply(body=table.encode())
+        """The first and the next offset of each queue of a topic, and the time of its last message."""
+        config, store = self._known(request), self._store
+        topic, broker_name = config.topic_name, self._options.current.broker_name
+        table: dict[MessageQueue, TopicOffset] = {}
+        for queue_id in range(config.write_queue_nums):
+            low, high = max(store.min_offset(topic, queue_id), 0), max(store.max_offset(topic, queue_id), 0)
+            time = store.store_time(topic, queue_id, high - 1) if high else 0
+            table[MessageQueue(topic, broker_name, queue_id)] = TopicOffset(low, high, time)
+        return request.reply(body=TopicStatsTable(table).encode())
 
     def _known(self, request: Command) -> TopicConfig:
         topic = GetTopicStatsInfoRequest.parse(request.fields).topic
-        config = self._broker.topics.get(topic)
+        config = self._topics.get(topic)
         if config is None:
             raise ResponseError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
         return config
-
-    def _queue_stats(self, topic: str, queue_id: int) -> TopicOffset:
-        store = self._broker.store
-        low, high = max(store.min_offset(topic, queue_id), 0), max(store.max_offset(topic, queue_id), 0)
-        time = store.store_time(topic, queue_id, high - 1) if high else 0
-        return TopicOffset(low, high, time)
 
 
 def _config(header: CreateTopicRequest) -> TopicConfig:
     for queues in (header.read_queue_nums, header.write_queue_nums):
         if not 0 <= queues <= _MOST_QUEUES:
-            raise ResponseError(ResponseCode.SYSTEM_ERROR, f"a topic cannot have {queues} queues")
+            remark = f"{queues} queues are out of range 0..{_MOST_QUEUES}"
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
     if not 0 <= header.perm <= READ | WRITE | INHERIT:
-        raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{header.perm} is not a permission")
+        raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{header.perm} is not a permission: 2 write, 4 read, 6 both")
     if header.topic_filter_type not in _FILTER_TYPES:
-        raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{header.topic_filter_type} is not a topic filter type")
+        remark = f"{header.topic_filter_type} is not a topic filter type: {' or '.join(_FILTER_TYPES)}"
+        raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
     return TopicConfig(
         header.topic,
         header.read_queue_nums,
@@ -85,13 +104,3 @@ def _config(header: CreateTopicRequest) -> TopicConfig:
         header.topic_sys_flag or 0,
         header.order,
     )
-
-
-def handlers(broker: Broker) -> dict[int, Handler]:
-    handler = TopicsHandler(broker)
-    return {
-        RequestCode.UPDATE_AND_CREATE_TOPIC: handler.create,
-        RequestCode.GET_ALL_TOPIC_CONFIG: handler.all,
-        RequestCode.GET_TOPIC_CONFIG: handler.one,
-        RequestCode.GET_TOPIC_STATS_INFO: handler.stats,
-    }
