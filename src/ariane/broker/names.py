@@ -1,4 +1,4 @@
-"""Which names a client may use, with the answers that RocketMQ gives for those it may not."""
+"""The names that clients may use, and RocketMQ's answers to those that they may not."""
 
 import re
 
@@ -45,7 +45,7 @@ _GROUP = re.compile(r"[%|a-zA-Z0-9_-]{1,255}", re.ASCII)
 
 
 def check_topic(name: str) -> str:
-    """The name itself when it may name a topic; the error that a client expects otherwise."""
+    """Return the name of a topic if it is legal; raise RocketMQ's error otherwise."""
     if is_valid_name(name):
         return name
     if not name or name.isspace():
@@ -59,7 +59,7 @@ def check_topic(name: str) -> str:
 
 
 def check_group(name: str) -> str:
-    """The name itself when it may name a group. Apache's clients check this; its broker trusts them, ours does not."""
+    """Return the name of a group if it is legal; raise an error otherwise. Apache leaves this check to its clients."""
     if _GROUP.fullmatch(name):
         return name
     remark = "the specified group is blank, too long or contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"
@@ -67,17 +67,17 @@ def check_group(name: str) -> str:
 
 
 def check_may_send(topic: str) -> None:
-    """Refuse topics that only the broker itself writes to."""
+    """Refuse a send to a topic that only the broker writes to."""
     if topic in NO_SEND_TOPICS:
         raise ResponseError(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
 
 
 def check_not_system(topic: str, own: frozenset[str] = SYSTEM_TOPICS) -> None:
-    """Refuse to create or delete what belongs to the broker."""
+    """Refuse to create or delete a topic of the broker's own."""
     if topic in own or topic.startswith(SYSTEM_PREFIX):
         raise ResponseError(ResponseCode.SYSTEM_ERROR, f"The topic[{topic}] is conflict with system topic.")
 
 
 def is_system_group(group: str) -> bool:
-    """Groups that exist even where groups are not created on demand."""
+    """Whether a group is one of RocketMQ's own, which exist even when groups are not created by use."""
     return group.startswith(SYSTEM_GROUP_PREFIX)

@@ -1,4 +1,4 @@
-"""Work that repeats on the broker's clock."""
+"""Work that repeats at an interval of the broker's clock."""
 
 import asyncio
 import inspect
@@ -11,9 +11,9 @@ log = logging.getLogger("ariane.broker")
 
 
 class Periodic:
-    """Runs an action each `interval` seconds, first after `first`; an action that fails is logged and tried again.
+    """Runs an action each `interval` seconds, first after `first`. A failure is logged and the next turn tries again.
 
-    An interval given as a function is asked before each wait, for intervals that change at run time.
+    An interval given as a function is evaluated before each wait, for intervals that change at run time.
     """
 
     def __init__(
@@ -33,6 +33,7 @@ class Periodic:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        """Start the first wait."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name=self._name)
 
     async def stop(self) -> None:
@@ -57,4 +58,4 @@ class Periodic:
             if inspect.isawaitable(result):
                 await result
         except Exception:
-            log.exception("%s failed; it is tried again in its next turn", self._name)
+            log.exception("%s failed; the next turn tries again", self._name)

@@ -1,4 +1,4 @@
-"""A stored message as the start of another: the broker's own kinds of messages are rewritten copies."""
+"""Copies of stored messages for another queue: retries, dead letters, half and delayed messages are such copies."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from ariane.protocol.units import Unit
 
 
 def properties_of(unit: Unit) -> dict[str, str]:
-    """The properties of a unit; bytes that are no text survive the way there and back."""
+    """Decode the properties of a unit; bytes that are not UTF-8 survive decoding and encoding."""
     return decode_properties(unit.properties.decode(errors="surrogateescape"))
 
 
 def packed(properties: dict[str, str]) -> bytes:
-    """The bytes of properties in a unit."""
+    """Encode properties as a unit holds them."""
     return encode_properties(properties).encode(errors="surrogateescape")
 
 
@@ -22,7 +22,7 @@ def topic_of(unit: Unit) -> str:
 
 
 def copy_of(unit: Unit, topic: str, queue_id: int, properties: dict[str, str], **changes: Any) -> Unit:
-    """The same message for another queue: body, flags, birth and store host stay, places and prepared offset do not."""
+    """Copy a message for another queue: body, flags, birth and store host stay, offsets do not."""
     fields: dict[str, Any] = {
         "flag": unit.flag,
         "sys_flag": unit.sys_flag,

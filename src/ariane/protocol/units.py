@@ -23,6 +23,7 @@ TRANSACTION_NOT: Final = 0x0
 TRANSACTION_PREPARED: Final = 0x4
 TRANSACTION_COMMIT: Final = 0x8
 TRANSACTION_ROLLBACK: Final = 0xC
+TRANSACTION_MASK: Final = 0xC  # both bits of a transaction's state
 BORN_HOST_V6: Final = 0x10
 STORE_HOST_V6: Final = 0x20
 COMPRESSION_TYPE: Final = 0x700  # of 5.x clients: 0 or 3 zlib, 1 lz4, 2 zstd

@@ -1,1 +1,5 @@
-"""Delayed messages: one queue per level, redelivered under their own topic when due."""
+"""Delayed messages.
+
+- `delivery`: redirects messages to the schedule topic and delivers them when they are due.
+- `progress`: saves how far each level has delivered.
+"""

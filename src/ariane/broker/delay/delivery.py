@@ -1,7 +1,7 @@
-"""Delayed messages: they wait in one queue for each level, and are stored again under their own topic when due.
+"""Delayed messages: each level has a queue, and a message that is due is stored again under its own topic.
 
-A message with a delay level is stored in SCHEDULE_TOPIC_XXXX, queue level - 1, with its real topic and queue among its
-properties; the queue entry's tags code is the time at which it is due. How far each level has come is delayOffset.json.
+A message with a delay level is stored in SCHEDULE_TOPIC_XXXX, queue level - 1, with its real topic and queue in its
+properties; the tags code of the queue entry is the time at which it is due. delayOffset.json holds the progress.
 """
 
 import asyncio
@@ -17,16 +17,15 @@ from ariane.env import Clock
 from ariane.message import DELAY, HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, SCHEDULE_TOPIC
 from ariane.protocol.bodies.groups import DelayOffsetTable
 from ariane.protocol.properties import delay_level
-from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_NOT, TRANSACTION_ROLLBACK, Unit
+from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NOT, Unit
 from ariane.store import STORED, PutResult, PutStatus
 
 log = logging.getLogger("ariane.broker.delay")
 
 BATCH = 64  # messages of one level before others get their turn
-SHORTEST = 0.01  # seconds: messages due that near to each other are delivered together
+SHORTEST = 0.01  # seconds: messages due within this time are delivered together
 RETRY = 0.1  # seconds until a delivery that the store refused is tried again
-IDLE = 1.0  # longest nap: messages that came by replication announce themselves to nobody
-_TRANSACTION = TRANSACTION_ROLLBACK  # the mask of both transaction bits
+IDLE = 1.0  # longest wait: nothing announces messages that came by replication
 
 
 class ScheduleLog(Protocol):
@@ -42,12 +41,12 @@ class ScheduleLog(Protocol):
 
 
 def make_delayed(unit: Unit, max_level: int) -> int:
-    """Turn a unit that asks for a delay into its form in the schedule topic; its level, or 0 when it is not delayed.
+    """Redirect a unit with a delay level to the schedule topic; return the level, 0 when it is not delayed.
 
-    A half message is not delayed; when it is committed, what comes of it is.
+    A half message is not delayed; the message that is committed is.
     """
     level = min(delay_level(unit.properties), max_level)
-    if level <= 0 or unit.sys_flag & _TRANSACTION not in (TRANSACTION_NOT, TRANSACTION_COMMIT):
+    if level <= 0 or unit.sys_flag & TRANSACTION_MASK not in (TRANSACTION_NOT, TRANSACTION_COMMIT):
         return 0
     if unit.topic == HALF_TOPIC.encode():
         return 0
@@ -62,9 +61,9 @@ def make_delayed(unit: Unit, max_level: int) -> int:
 
 
 def due_message(unit: Unit) -> Unit | None:
-    """The message that a waiting one becomes; None when its properties do not say where it belongs.
+    """The message to deliver for a stored one; None when its properties do not name its real topic and queue.
 
-    Its DELAY property stays, as Apache's broker leaves it in the stored text; elsewhere nobody reads it.
+    The DELAY property stays, as in Apache's broker; nothing reads it in a delivered message.
     """
     properties = properties_of(unit)
     topic = properties.get(REAL_TOPIC)
@@ -75,19 +74,19 @@ def due_message(unit: Unit) -> Unit | None:
 
 
 class _Level:
-    """One level's queue and how far it has come."""
+    """One level: its queue and its progress."""
 
     def __init__(self, number: int, delay_ms: int) -> None:
         self.number = number
         self.queue_id = number - 1
         self.delay_ms = delay_ms
         self.offset = 0
-        self.delivered_end = 0  # where the last delivered copy ends in the log
-        self.suspect_since: float | None = None  # when an entry was first seen that is due later than it can be
+        self.delivered_end = 0  # end of the last delivered copy in the log
+        self.suspect_since: float | None = None  # when an entry was first seen whose due time is too far ahead
 
 
 class Delay:
-    """The levels and the pump that delivers what is due. Not early, not lost, however often the broker restarts."""
+    """The levels, and the task that delivers what is due: never early, never lost, across restarts."""
 
     def __init__(
         self,
@@ -109,20 +108,21 @@ class Delay:
 
     @property
     def max_level(self) -> int:
+        """The highest level."""
         return len(self._levels)
 
     def delay_ms(self, level: int) -> int:
-        """How long a level waits; Apache's second for a level that is none."""
+        """The delay of a level; 1 s, as in Apache's broker, for a level that does not exist."""
         return self._levels[level - 1].delay_ms if 1 <= level <= len(self._levels) else 1000
 
     def rewrite(self, unit: Unit) -> None:
-        """Send a unit that asks for a delay to the schedule topic; see `make_delayed`."""
+        """Redirect a unit with a delay level to the schedule topic."""
         level = make_delayed(unit, self.max_level)
         if level:
             self.expect(self._clock.now_ms() + self.delay_ms(level))
 
     def expect(self, due_ms: int) -> None:
-        """Something will be due then: the pump must not sleep longer."""
+        """Wake the delivery task at the latest when a message is due."""
         if self._wake_at is None or due_ms < self._wake_at:
             self._wake_at = due_ms
             self._news.set()
@@ -130,15 +130,15 @@ class Delay:
     # Progress.
 
     def offsets(self) -> dict[int, int]:
-        """How far each level has come, by level; levels that delivered nothing yet are left out."""
+        """The next offset to deliver, by level; levels that delivered nothing yet are left out."""
         return {level.number: level.offset for level in self._levels if level.offset}
 
     def durable_end(self) -> int:
-        """The end in the log of all copies that `offsets` counts as delivered: flush so far before offsets are kept."""
+        """The end in the log of all delivered copies: the log must be flushed up to it before the offsets are saved."""
         return max((level.delivered_end for level in self._levels), default=0)
 
     def load(self, text: bytes) -> None:
-        """Take over delayOffset.json; offsets outside of their queue are moved to its nearest end."""
+        """Read delayOffset.json; offsets outside of their queue are moved to its nearest end."""
         table = DelayOffsetTable.decode(text).offset_table
         for level in self._levels:
             level.offset = table.get(level.number, 0)
@@ -168,10 +168,11 @@ class Delay:
     # Delivery.
 
     def start(self) -> None:
+        """Start delivering."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="delayed messages")
 
     async def stop(self) -> None:
-        """Stop between two messages."""
+        """Stop delivering, between two messages."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -182,12 +183,12 @@ class Delay:
             try:
                 wait = self.deliver_due()
             except Exception:
-                log.exception("delivery of delayed messages failed; it is tried again")
+                log.exception("delivery of delayed messages failed; retrying")
                 wait = RETRY
-            await self._nap(wait)
+            await self._wait(wait)
 
-    async def _nap(self, seconds: float) -> None:
-        """Sleep, at least one turn of the loop, until the time is up or something is due earlier."""
+    async def _wait(self, seconds: float) -> None:
+        """Sleep, at least one turn of the loop, until the time is up or `expect` announces an earlier message."""
         self._news.clear()
         sleeper = asyncio.ensure_future(self._clock.sleep(seconds))
         news = asyncio.ensure_future(self._news.wait())
@@ -200,14 +201,14 @@ class Delay:
                     await waiter
 
     def deliver_due(self) -> float:
-        """Deliver what is due now, a batch of each level; the answer is how many seconds to wait for more."""
+        """Deliver what is due now, a batch of each level; return the seconds until the next turn."""
         now = self._clock.now_ms()
         waits = [self._announced_wait(now)]
         waits += [self._deliver_level(level) for level in self._levels]
         return min(waits)
 
     def _announced_wait(self, now: int) -> float:
-        """Until what `expect` announced; when that is past and its entry is not there yet, look again soon."""
+        """Seconds until the announced message is due; when it is overdue and has no entry yet, look again soon."""
         due, self._wake_at = self._wake_at, None
         if due is None:
             return IDLE
@@ -240,8 +241,8 @@ class Delay:
     def _remaining_ms(self, level: _Level, due: int) -> int:
         """Milliseconds until an entry is due by the wall clock.
 
-        When that is longer than the level's delay, the wall clock was set back: the entry then waits the delay once
-        more by the clock that nobody sets, which is late but never early.
+        More than the level's delay means that the wall clock was set back: the entry then waits the delay once more by
+        the monotonic clock, which is late but never early.
         """
         remaining = due - self._clock.now_ms()
         if remaining <= level.delay_ms:
@@ -253,7 +254,7 @@ class Delay:
         return level.delay_ms - waited
 
     def _deliver(self, level: _Level, physical: int) -> bool:
-        """Store what is due; False when the store refuses for now. What can never be delivered is logged and passed."""
+        """Store a message that is due; False when the store refuses for now. An undeliverable one is skipped."""
         unit = self._store.unit_at(physical)
         target = due_message(unit) if unit is not None else None
         if target is None:

@@ -1,4 +1,4 @@
-"""Messages that a consumer sends back: again after a while, or to the group's dead letters when it failed too often."""
+"""Rules for messages that a consumer sends back: retry after a delay, or dead letter after too many failures."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -25,7 +25,7 @@ DEAD_LETTER_QUEUES: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class SentBack:
-    """How a message comes back: to which topic, after which delay level (0 for none)."""
+    """Target of a message that was sent back: topic and delay level (0 for none)."""
 
     topic: str
     delay_level: int
@@ -33,7 +33,7 @@ class SentBack:
 
 
 def decide(group: str, reconsume_times: int, delay_level: int, max_times: int) -> SentBack:
-    """Where a message goes that failed `reconsume_times` times before and now once more.
+    """The target of a message that failed `reconsume_times` times before, and now once more.
 
     >>> decide("g", reconsume_times=0, delay_level=0, max_times=16)
     SentBack(topic='%RETRY%g', delay_level=3, dead=False)
@@ -44,14 +44,14 @@ def decide(group: str, reconsume_times: int, delay_level: int, max_times: int) -
 
 
 def allowed_times(group_limit: int, client_version: int, header_limit: int | None) -> int:
-    """How often a message is tried: as the client says when it is new enough to say it, else as the group says."""
+    """The most deliveries of a message: the client's limit if its version sends one, else the group's."""
     if header_limit is not None and client_version >= V3_4_9:
         return header_limit
     return group_limit
 
 
 def sent_back(unit: Unit, where: SentBack, queue_id: int) -> Unit:
-    """The unit to store for a message that came back; its DELAY property makes `delay` take it when it has a level."""
+    """The unit to store for a message that was sent back; its DELAY property redirects it to the schedule topic."""
     properties = properties_of(unit)
     properties.setdefault(RETRY_TOPIC, topic_of(unit))
     properties[WAIT] = "false"
@@ -62,15 +62,15 @@ def sent_back(unit: Unit, where: SentBack, queue_id: int) -> Unit:
 
 
 def original_topic(unit: Unit) -> str | None:
-    """The topic that a dead letter was first sent to, when it says so."""
+    """The original topic of a dead letter, if its properties name one."""
     topic = properties_of(unit).get(RETRY_TOPIC)
     return topic if topic is not None and is_valid_name(topic) else None
 
 
 def resurrected(unit: Unit, topic: str, queue_id: int) -> Unit:
-    """A dead letter as a fresh message of its original topic: same body, keys, tags and unique key, no failures yet.
+    """A dead letter as a new message of its original topic: same body, keys, tags and unique key, no failures.
 
-    It goes to every group of the topic, as if its producer sent it again. ORIGIN_MESSAGE_ID still names the first.
+    It is delivered to every group of the topic. ORIGIN_MESSAGE_ID still names the first message.
     """
     properties = properties_of(unit)
     for name in (RETRY_TOPIC, DELAY, REAL_TOPIC, REAL_QUEUE_ID, WAIT):

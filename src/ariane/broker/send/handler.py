@@ -35,13 +35,12 @@ from ariane.protocol.command import JSON, ONEWAY, Command
 from ariane.protocol.fast.sending import HAS_DELAY, HAS_TRANSACTION, Sending, sending_in
 from ariane.protocol.ids import offset_ids
 from ariane.protocol.properties import delay_level
-from ariane.protocol.units import TRANSACTION_ROLLBACK, Unit
+from ariane.protocol.units import TRANSACTION_MASK, Unit
 from ariane.remoting import Connection
 from ariane.store import STORED, ConsumeQueue, Marks, MessageStore, PutResult, PutStatus
 
 _OK: Final = PutStatus.OK
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
-_TRANSACTION: Final = TRANSACTION_ROLLBACK  # both bits
 _SPECIAL: Final = HAS_DELAY | HAS_TRANSACTION  # stored in another topic first
 
 
@@ -176,7 +175,7 @@ class SendHandler:
     ) -> PutResult:
         """Store the messages of a batch, which can be neither delayed nor the half of a transaction."""
         kind, names = sending.kind, sending.names
-        if kind.sys_flag & _TRANSACTION or (names & HAS_DELAY and delay_level(sending.properties) > 0):
+        if kind.sys_flag & TRANSACTION_MASK or (names & HAS_DELAY and delay_level(sending.properties) > 0):
             raise self._failures.of(PutStatus.MESSAGE_ILLEGAL)
         unit = self._unit(connection, request, sending, target, queue_id, crc=0)  # each message has its own
         unit.flag = 0

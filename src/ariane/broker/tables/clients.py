@@ -1,9 +1,10 @@
-"""Who is connected: producers and consumers by group, as their heartbeats tell."""
+"""The connected producers and consumers by group, as registered by heartbeats."""
 
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from ariane.broker.seldom_log import SeldomLog
 from ariane.broker.tables.consistency import Inconsistency, compare
 from ariane.env import Clock
 from ariane.protocol.bodies import ConsumerData, SubscriptionData
@@ -12,7 +13,7 @@ from ariane.remoting import Connection
 log = logging.getLogger("ariane.broker")
 
 EXPIRY = 120.0  # seconds without a heartbeat after which a client is gone
-MOST_GROUPS = 1000  # groups of one connection: a process with more is none that RocketMQ's clients make
+MOST_GROUPS = 1000  # groups of one connection, far above what one process has
 
 GroupChanged = Callable[["ConsumerGroup"], None]
 
@@ -34,7 +35,7 @@ class ClientInfo:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """The members of a consumer group, and what the group wants: the newest that any member said."""
+    """The members of a consumer group, and its subscriptions: the newest that any member sent."""
 
     name: str
     consume_type: str
@@ -44,13 +45,15 @@ class ConsumerGroup:
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
 
     def client_ids(self) -> list[str]:
+        """The ids of the members."""
         return [member.client_id for member in self.members.values()]
 
     def find(self, client_id: str) -> ClientInfo | None:
+        """The member with an id."""
         return next((m for m in self.members.values() if m.client_id == client_id), None)
 
     def join(self, client: ClientInfo, data: ConsumerData) -> bool:
-        """Take a member's heartbeat in; True when members or subscriptions changed."""
+        """Apply a member's heartbeat; True when members or subscriptions changed."""
         self.consume_type = data.consume_type
         self.message_model = data.message_model
         self.consume_from_where = data.consume_from_where
@@ -79,16 +82,17 @@ def _expression(subscription: SubscriptionData) -> tuple[str, str]:
 
 
 class ClientTable:
-    """All connected clients. Changes of a group's members or subscriptions are told through `on_change`."""
+    """All connected clients. `on_change` is called when members or subscriptions of a group change."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._differing = SeldomLog(log, clock)
         self._producers: dict[str, dict[Connection, ClientInfo]] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
         self._groups: dict[Connection, tuple[set[str], set[str]]] = {}  # as producer, as consumer
         self._inconsistent: dict[str, Inconsistency] = {}
         self.inconsistencies_seen = 0
-        """How often a group was found to disagree with itself; each change counts once."""
+        """How often a group was found to have members with different subscriptions; each change counts once."""
         self.on_change: list[GroupChanged] = []
         self.on_heartbeat: list[GroupChanged] = []
         self.on_gone: list[Callable[[str], None]] = []
@@ -118,10 +122,11 @@ class ClientTable:
         return list(self._producers.get(group, {}).values())
 
     def producer_groups(self) -> dict[str, list[ClientInfo]]:
+        """All connected producers by group."""
         return {group: list(members.values()) for group, members in self._producers.items()}
 
     def find_producer(self, client_id: str) -> ClientInfo | None:
-        """A producer by its id, whatever its group; where a reply goes."""
+        """The producer with an id, in any group: the target of a reply."""
         for members in self._producers.values():
             for member in members.values():
                 if member.client_id == client_id:
@@ -131,7 +136,7 @@ class ClientTable:
     # Consumers.
 
     def register_consumer(self, client: ClientInfo, data: ConsumerData) -> bool:
-        """Take a consumer's heartbeat in; True when it changed its group."""
+        """Apply a consumer's heartbeat; True when it changed its group."""
         if not client.connection.is_open:
             return False
         group = self._consumers.get(data.group_name)
@@ -160,17 +165,19 @@ class ClientTable:
         self._member_left(group)
 
     def consumer_group(self, group: str) -> ConsumerGroup | None:
+        """A group with connected consumers."""
         return self._consumers.get(group)
 
     def consumer_groups(self) -> list[ConsumerGroup]:
+        """All groups with connected consumers."""
         return list(self._consumers.values())
 
     def groups_of(self, topic: str) -> set[str]:
-        """Groups of which a member is connected that subscribes to a topic."""
+        """Groups with connected consumers that subscribe to a topic."""
         return {group.name for group in self._consumers.values() if topic in group.subscriptions}
 
     def inconsistencies(self) -> list[Inconsistency]:
-        """Groups whose members want different things, with who differs and how."""
+        """Groups whose members have different subscriptions."""
         return list(self._inconsistent.values())
 
     # Leaving.
@@ -231,14 +238,13 @@ class ClientTable:
             listener(group)
 
     def _check_consistency(self, group: ConsumerGroup) -> None:
-        wishes = {member.client_id: member.subscriptions for member in group.members.values()}
-        found = compare(group.name, wishes)
+        found = compare(group.name, {member.client_id: member.subscriptions for member in group.members.values()})
         if found == self._inconsistent.get(group.name):
             return
         if found is None:
             del self._inconsistent[group.name]
-            log.info("group %s: its members agree on what they subscribe to again", group.name)
+            log.info("group %s: its members have the same subscriptions again", group.name)
         else:
             self._inconsistent[group.name] = found
             self.inconsistencies_seen += 1
-            log.warning("%s", found)
+            self._differing.warning("%s", found)

@@ -1,4 +1,4 @@
-"""Whether the members of a group want the same: RocketMQ needs it so, and loses messages silently when it is not."""
+"""Comparing the subscriptions of a group's members: RocketMQ loses messages silently where they differ."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from ariane.message import RETRY_PREFIX
 from ariane.protocol.bodies import SubscriptionData
 
-Wish = frozenset[tuple[str, str, frozenset[str]]]  # topic, kind of expression, tags or expression
+Wanted = frozenset[tuple[str, str, frozenset[str]]]  # topic, type of expression, tags or expression
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How one member differs from most of its group."""
+    """How the subscriptions of one member differ from those of most others."""
 
     client_id: str
     missing: tuple[str, ...]
-    """What most others subscribe to and this one does not."""
+    """Subscriptions that most others have and this one has not."""
     extra: tuple[str, ...]
-    """What this one subscribes to and most others do not."""
+    """Subscriptions that this one has and most others have not."""
 
     def __str__(self) -> str:
         parts = []
@@ -31,11 +31,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Inconsistency:
-    """A group that disagrees with itself."""
+    """A group whose members have different subscriptions."""
 
     group: str
     common: tuple[str, ...]
-    """What most members subscribe to."""
+    """The subscriptions of most members."""
     differences: tuple[Difference, ...]
 
     def __str__(self) -> str:
@@ -47,21 +47,21 @@ class Inconsistency:
 
 
 def compare(group: str, members: Mapping[str, Iterable[SubscriptionData]]) -> Inconsistency | None:
-    """None when all members want the same."""
-    wishes = {client: _wish(subscriptions) for client, subscriptions in sorted(members.items())}
-    counted = Counter(wishes.values())
+    """The differences between the members; None when all have the same subscriptions."""
+    wanted = {client: _wanted(subscriptions) for client, subscriptions in sorted(members.items())}
+    counted = Counter(wanted.values())
     if len(counted) < 2:
         return None
-    common = max(counted, key=lambda wish: (counted[wish], sorted(map(_text, wish))))
+    common = max(counted, key=lambda own: (counted[own], sorted(map(_text, own))))
     differences = tuple(
-        Difference(client, _texts(common - wish), _texts(wish - common))
-        for client, wish in wishes.items()
-        if wish != common
+        Difference(client, _texts(common - own), _texts(own - common))
+        for client, own in wanted.items()
+        if own != common
     )
     return Inconsistency(group, _texts(common), differences)
 
 
-def _wish(subscriptions: Iterable[SubscriptionData]) -> Wish:
+def _wanted(subscriptions: Iterable[SubscriptionData]) -> Wanted:
     return frozenset(
         (s.topic, s.expression_type, frozenset(s.tags_set) or frozenset((s.sub_string,)))
         for s in subscriptions
@@ -74,5 +74,5 @@ def _text(item: tuple[str, str, frozenset[str]]) -> str:
     return f"{topic} ({' || '.join(sorted(expression))})" if kind == "TAG" else f"{topic} ({kind}: {min(expression)})"
 
 
-def _texts(wish: Wish) -> tuple[str, ...]:
-    return tuple(sorted(map(_text, wish)))
+def _texts(wanted: Wanted) -> tuple[str, ...]:
+    return tuple(sorted(map(_text, wanted)))

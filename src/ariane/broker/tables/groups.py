@@ -1,4 +1,4 @@
-"""The consumer groups of a broker and what each may do."""
+"""The consumer groups of a broker, and the configuration of each."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -35,6 +35,7 @@ class GroupTable:
         return len(self._groups)
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
+        """The configuration of a group."""
         return self._groups.get(group)
 
     def find(self, group: str, *, auto_create: bool) -> SubscriptionGroupConfig | None:
@@ -82,7 +83,7 @@ class GroupTable:
             self._put(config)
 
     def delete(self, group: str) -> bool:
-        """Forget a group; False when there was none."""
+        """Delete a group; False when there was none."""
         if self._groups.pop(group, None) is None:
             return False
         self._on_demand.pop(group, None)
@@ -91,16 +92,16 @@ class GroupTable:
         return True
 
     def table(self) -> SubscriptionGroupTable:
-        """The body that answers GET_ALL_SUBSCRIPTIONGROUP_CONFIG and is kept as subscriptionGroup.json."""
+        """The body of GET_ALL_SUBSCRIPTIONGROUP_CONFIG, and the content of subscriptionGroup.json."""
         return SubscriptionGroupTable(self.version, self._groups)
 
     def load(self, table: SubscriptionGroupTable) -> None:
-        """Take over what was kept; groups of the boot that are not in it stay."""
+        """Add the groups of an earlier run to those that every broker has."""
         self._groups.update(table.subscription_group_table)
         self.version = table.data_version
 
     def replace(self, table: SubscriptionGroupTable) -> None:
-        """Become a copy of another broker's table, as a slave does."""
+        """Replace all groups by those of a master."""
         self._groups = dict(table.subscription_group_table)
         self.version = table.data_version
         for listener in self.on_change:

@@ -1,7 +1,7 @@
-"""How far each group has consumed each queue.
+"""The committed offset of each group in each queue.
 
-A committed offset moves forward. It moves back only when somebody said so: a reset, an answered (two-way) update, or
-the client that reads the queue now and went back by itself. A late commit of a former reader changes nothing.
+A committed offset moves forward. It moves back only on purpose: by a reset, by a two-way update, or by a commit of the
+client that reads the queue now. A late commit of a former reader is refused.
 """
 
 import logging
@@ -37,8 +37,8 @@ class OffsetTable:
         self._full = SeldomLog(log, clock)
         self._offsets: dict[str, dict[int, int]] = {}
         self._readers: dict[str, dict[int, str]] = {}
-        self._resets: dict[str, dict[int, int]] = {}  # a client may still commit backward to these
-        self._pending: dict[str, dict[int, int]] = {}  # the next pull is sent to these
+        self._resets: dict[str, dict[int, int]] = {}  # a client may still move back to these
+        self._pending: dict[str, dict[int, int]] = {}  # the next pull is redirected to these
         self.refused = 0
         """Commits that would have moved an offset back by accident."""
         self.dirty = False
@@ -57,7 +57,7 @@ class OffsetTable:
     def commit(
         self, group: str, topic: str, queue_id: int, offset: int, *, by: str = "", explicit: bool = False
     ) -> bool:
-        """Commit an offset, unless it lies behind the committed one and nobody meant that."""
+        """Commit an offset; False when it is refused because it would move back by accident."""
         return self.commit_by_key(offset_key(topic, group), queue_id, offset, by=by, explicit=explicit)
 
     def commit_by_key(self, key: str, queue_id: int, offset: int, *, by: str = "", explicit: bool = False) -> bool:
@@ -67,7 +67,7 @@ class OffsetTable:
         if offset == committed:
             return True
         if self._pending.get(key, {}).get(queue_id, offset) != offset:
-            return False  # the reader does not know of the reset yet
+            return False  # the reader has not seen the reset yet
         if offset < committed and not (explicit or self._may_go_back(key, queue_id, offset, by)):
             self._refuse(key, queue_id, offset, committed)
             return False
@@ -85,7 +85,7 @@ class OffsetTable:
         return len(self._offsets) >= self._most and offset_key(topic, group) not in self._offsets
 
     def reading(self, key: str, queue_id: int, reader: str) -> None:
-        """Remember who pulls a queue now, by the address of its connection."""
+        """Note the reader of a queue by the address of its connection."""
         readers = self._readers.get(key)
         if readers is None:
             self._readers[key] = {queue_id: reader}
@@ -93,29 +93,29 @@ class OffsetTable:
             readers[queue_id] = reader
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Set an offset, forward or back, and let the group's clients commit it too when they follow."""
+        """Set an offset, forward or back, and let the group's clients commit the same offset afterwards."""
         key = offset_key(topic, group)
         self._offsets.setdefault(key, {})[queue_id] = offset
         self._resets.setdefault(key, {})[queue_id] = offset
         self._mark(key)
 
     def reset_at_next_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Reset without the client's help: its next pull is sent to the new place, and commits until then are void."""
+        """Reset without the client's help: redirect its next pull to the offset, and refuse its commits until then."""
         self.reset(group, topic, queue_id, offset)
         self._pending.setdefault(offset_key(topic, group), {})[queue_id] = offset
 
     def take_pending(self, key: str, queue_id: int) -> int | None:
-        """Where a pull of this queue must be sent, told once."""
+        """The offset to which a pull of this queue is redirected, once."""
         pending = self._pending.get(key)
         return None if pending is None else pending.pop(queue_id, None)
 
     @property
     def has_pending(self) -> bool:
-        """Whether any pull may have to be sent elsewhere."""
+        """Whether any pull may have to be redirected."""
         return bool(self._pending)
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """Give a group the offsets of another."""
+        """Copy the offsets of one group to another."""
         offsets = self._offsets.get(offset_key(topic, source))
         if offsets is not None:
             key = offset_key(topic, target)
@@ -135,15 +135,15 @@ class OffsetTable:
         return {split_key(key)[1] for key in self._offsets}
 
     def remove_group(self, group: str) -> None:
-        """Forget all offsets of a group."""
+        """Delete all offsets of a group."""
         self._remove(key for key in self._offsets if split_key(key)[1] == group)
 
     def remove_topic(self, topic: str) -> None:
-        """Forget all offsets in a topic."""
+        """Delete all offsets in a topic."""
         self._remove(key for key in self._offsets if split_key(key)[0] == topic)
 
     def drop_dead_queues(self, queue_exists: Callable[[str, int], bool]) -> int:
-        """Forget offsets of queues that are no more; how many there were."""
+        """Delete the offsets of queues that no longer exist; return how many there were."""
         dropped = 0
         for key, queues in list(self._offsets.items()):
             topic = split_key(key)[0]
@@ -158,7 +158,7 @@ class OffsetTable:
         return dropped
 
     def lowest(self, topic: str, leave_out: Iterable[str] = ()) -> dict[int, int]:
-        """The lowest offset of each queue among all groups but those left out."""
+        """The lowest offset of each queue among all groups except those left out."""
         lowest: dict[int, int] = {}
         skipped = set(leave_out)
         for key, queues in self._offsets.items():
@@ -169,11 +169,11 @@ class OffsetTable:
         return lowest
 
     def table(self) -> ConsumerOffsetTable:
-        """The body that answers GET_ALL_CONSUMER_OFFSET and is kept as consumerOffset.json."""
+        """The body of GET_ALL_CONSUMER_OFFSET, and the content of consumerOffset.json."""
         return ConsumerOffsetTable(self._offsets)
 
     def load(self, table: ConsumerOffsetTable) -> None:
-        """Take over what was kept or what a master sent."""
+        """Replace all offsets by those of an earlier run or of a master."""
         self._offsets = {key: dict(queues) for key, queues in table.offset_table.items()}
 
     @property

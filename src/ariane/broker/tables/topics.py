@@ -1,4 +1,4 @@
-"""The topics of a broker: how many queues each has and what may be done with them."""
+"""The topics of a broker: the queues of each, and its permissions."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ _BENCHMARK_QUEUES: Final = 1024
 
 
 class TopicTable:
-    """All topics by name. Whoever must know of changes (routes, caches, the file) is told through `on_change`."""
+    """All topics by name. Routes, caches and the file follow changes through `on_change`."""
 
     def __init__(self, options: BrokerOptions, clock: Clock) -> None:
         self._clock = clock
@@ -49,22 +49,24 @@ class TopicTable:
         return len(self._topics)
 
     def get(self, topic: str) -> TopicConfig | None:
+        """The configuration of a topic."""
         return self._topics.get(topic)
 
     def names(self) -> set[str]:
+        """The names of all topics."""
         return set(self._topics)
 
     def table(self) -> TopicConfigTable:
-        """The body that registers them, answers GET_ALL_TOPIC_CONFIG, and is kept as topics.json."""
+        """The body of registrations and of GET_ALL_TOPIC_CONFIG, and the content of topics.json."""
         return TopicConfigTable(self.version, self._topics)
 
     def load(self, table: TopicConfigTable) -> None:
-        """Take over what was kept; topics of the boot that are not in it stay."""
+        """Add the topics of an earlier run to those that every broker has."""
         self._topics.update(table.topic_config_table)
         self.version = table.data_version
 
     def replace(self, table: TopicConfigTable) -> None:
-        """Become a copy of another broker's table, as a slave does."""
+        """Replace all topics by those of a master."""
         self._topics = dict(table.topic_config_table)
         self.version = table.data_version
         self._tell("")
@@ -77,7 +79,7 @@ class TopicTable:
         self._put(config)
 
     def delete(self, topic: str) -> bool:
-        """Forget a topic; False when there was none."""
+        """Delete a topic; False when there was none."""
         if self._topics.pop(topic, None) is None:
             return False
         log.info("topic deleted: %s", topic)
@@ -112,7 +114,7 @@ class TopicTable:
         return config
 
     def ensure(self, topic: str, queues: int, perm: int = READ | WRITE, sys_flag: int = 0) -> TopicConfig:
-        """The topic, created for the broker's own needs when it is missing: retry, dead letters, half messages."""
+        """The topic, created if missing, for the broker's own use: retries, dead letters, half messages."""
         config = self._topics.get(topic)
         if config is None:
             config = TopicConfig(check_topic(topic), queues, queues, perm, topic_sys_flag=sys_flag)
@@ -121,7 +123,7 @@ class TopicTable:
         return config
 
     def mark_ordered(self, ordered: KVTable) -> None:
-        """Set the order flag of exactly the topics that the name server lists."""
+        """Set the order flag of the topics that the name server lists, and clear it of the others."""
         changed = [c for c in self._topics.values() if c.order != (c.topic_name in ordered.table)]
         for config in changed:
             config.order = not config.order
@@ -129,11 +131,11 @@ class TopicTable:
             self._tell(changed[0].topic_name)
 
     def touch(self) -> None:
-        """A new version without a change: name servers look only at registrations whose version they do not know."""
+        """Make a new version without a change: name servers ignore registrations of a version that they know."""
         self.version = DataVersion(self._clock.now_ms(), self.version.counter + 1)
 
     def is_system(self, topic: str) -> bool:
-        """Topics that nobody may create, change or delete."""
+        """Whether a topic is the broker's own, which clients may not create, change or delete."""
         return topic in self.system
 
     def _put(self, config: TopicConfig) -> None:
@@ -148,7 +150,7 @@ class TopicTable:
 
 
 def reply_topic(cluster: str) -> str:
-    """Where replies to requests pass through."""
+    """The topic that stores the replies to requests."""
     return f"{cluster}_{message.REPLY_TOPIC_SUFFIX}"
 
 

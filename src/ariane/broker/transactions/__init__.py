@@ -1,1 +1,6 @@
-"""Transactional messages: half messages, their end by the producer, and the check of undecided ones."""
+"""Transactional messages.
+
+- `half_messages`: how half and op messages look, and the state of the half queue.
+- `handler`: END_TRANSACTION, a producer's decision, and RESUME_CHECK_HALF_MESSAGE, an operator's request.
+- `check`: asks producers about half messages that stay undecided.
+"""

@@ -1,4 +1,4 @@
-"""The check of half messages nobody decided: their producers are asked, until one answers or that was often enough."""
+"""The check of undecided half messages: ask their producers, at most `transactionCheckMax` times each."""
 
 import asyncio
 import logging
@@ -32,13 +32,13 @@ from ariane.store import STORED, PutResult
 
 log = logging.getLogger("ariane.broker.transactions")
 
-BATCH: Final = 200  # half messages looked at before other work gets its turn
+BATCH: Final = 200  # half messages per turn of the event loop
 LONGEST: Final = 60.0  # seconds of one round
 MOST_LISTED: Final = 5  # groups and messages named in a round's log line
 
 
 class RoundReport:
-    """What one round did, for the one line that it logs."""
+    """The counts of one round, for its log line."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -91,7 +91,7 @@ class Producer(Protocol):
 
 
 class CheckRules(Protocol):
-    """The options that a round asks for anew, since they may change at run time."""
+    """The options of a round, which may change at run time."""
 
     @property
     def transaction_time_out_ms(self) -> int: ...
@@ -104,19 +104,19 @@ class CheckRules(Protocol):
 
 
 def immunity_ms(properties: dict[str, str], timeout_ms: int) -> int:
-    """How old a half message must be before its producer is asked; a message may say so itself."""
+    """The age at which the producer is asked about a half message; a property of the message may set it."""
     said = properties.get(CHECK_IMMUNITY_SECONDS, "")
     return int(said) * 1000 if said.isdecimal() else timeout_ms
 
 
 def check_times(properties: dict[str, str]) -> int:
-    """How often producers were asked about a half message."""
+    """How often a half message was checked."""
     said = properties.get(TRANSACTION_CHECK_TIMES, "0")
     return int(said) if said.isdecimal() else 0
 
 
 def is_hopeless(properties: dict[str, str]) -> bool:
-    """Whether nobody could ever decide this half message: it does not say whose it is, or what would come of it."""
+    """Whether a half message can never be decided: it names no producer group, no real topic or no real queue."""
     return (
         not properties.get(PRODUCER_GROUP)
         or not is_valid_name(properties.get(REAL_TOPIC, ""))
@@ -125,7 +125,7 @@ def is_hopeless(properties: dict[str, str]) -> bool:
 
 
 def question(half: Unit, copy: Unit) -> Command:
-    """What a producer is asked: the message as it would be committed, and where its newest copy lies."""
+    """The request to a producer: the message as it would be committed, and the offsets of its newest copy."""
     properties = properties_of(copy)
     unique_key = properties.get(UNIQUE_KEY)
     header = CheckTransactionStateRequest(
@@ -148,10 +148,10 @@ def question(half: Unit, copy: Unit) -> Command:
 
 
 class TransactionCheck:
-    """One round looks at the undecided half messages, oldest first, up to those too young to be asked about.
+    """A round checks the undecided half messages, oldest first, up to the first that is too young.
 
-    A half message that is asked about is stored again behind the others, as Apache's broker does it, so that an
-    undecided one never holds up the rest.
+    A half message that is checked is stored again at the end of the queue, as in Apache's broker, so that an undecided
+    one does not block the others.
     """
 
     def __init__(
@@ -177,15 +177,15 @@ class TransactionCheck:
         self.asked = 0
         self.given_up = 0
 
-    # What earlier runs left.
+    # Recovery.
 
     def load(self) -> None:
-        """Take the committed fronts over."""
+        """Start at the committed fronts of the half and the op queue."""
         self._queue.half = self._front(HALF_TOPIC)
         self._queue.op = self._front(HALF_OP_TOPIC)
 
     async def recover(self) -> None:
-        """Read the op queue behind its front, and the copies among the undecided half messages."""
+        """Read the op queue from its front on, and the copies among the undecided half messages."""
         first = max(self._store.min_offset(HALF_OP_TOPIC, HALF_QUEUE), self._queue.op - RECENT // 5, 0)
         await self._read(HALF_OP_TOPIC, first, self._take_op)
         await self._read(HALF_TOPIC, self._queue.half, self._take_half)
@@ -209,7 +209,7 @@ class TransactionCheck:
 
     def _take_op(self, offset: int, unit: Unit) -> None:
         if not unit.body.isdigit():
-            log.error("op message %d does not say which half message it is about", offset)
+            log.error("op message %d names no half message", offset)
             return
         half_offset = int(unit.body)
         half = self._half_at(half_offset)
@@ -226,7 +226,7 @@ class TransactionCheck:
     # A round.
 
     async def round(self) -> None:
-        """Look at every undecided half message that is old enough, then keep how far that went and log it."""
+        """Check every undecided half message that is old enough; commit the fronts and log the result."""
         self._report = RoundReport()
         start_ms, start = self._clock.now_ms(), self._clock.monotonic()
         low = self._store.min_offset(HALF_TOPIC, HALF_QUEUE)
@@ -241,12 +241,12 @@ class TransactionCheck:
         self._report.write()
 
     def keep(self) -> None:
-        """Commit both fronts, as Apache's broker does, so that either broker goes on where the other stopped."""
+        """Commit both fronts as Apache's broker does, so that either broker continues where the other stopped."""
         self._offsets.reset(CHECK_GROUP, HALF_TOPIC, HALF_QUEUE, self._queue.half)
         self._offsets.reset(CHECK_GROUP, HALF_OP_TOPIC, HALF_QUEUE, self._queue.op)
 
     def _look(self, start_ms: int) -> bool:
-        """Deal with the oldest undecided half message; False when it, and so all behind it, must wait."""
+        """Check the oldest undecided half message; False when it, and so all after it, must wait."""
         self._queue.advance()
         offset = self._queue.half
         if offset >= self._store.max_offset(HALF_TOPIC, HALF_QUEUE):
@@ -256,7 +256,7 @@ class TransactionCheck:
         try:
             done = self._queue.is_decided(key) or self._deal_with(offset, half, start_ms)
         except Exception:
-            log.exception("half message %d cannot be checked; going on with the next", offset)
+            log.exception("half message %d cannot be checked and is skipped", offset)
             done = True
         if done:
             self._queue.passed(key)
@@ -282,7 +282,7 @@ class TransactionCheck:
         return too_often or is_hopeless(properties) or age_ms > rules.file_reserved_time_hours * 3_600_000
 
     def _give_up(self, offset: int, half: Unit, properties: dict[str, str]) -> bool:
-        """Move a half message aside, where an operator finds it."""
+        """Move a half message to the check-max topic, for operators."""
         self._give_up_topic()
         result = self._put(copy_of(half, CHECK_MAX_TIME_TOPIC, 0, properties))
         if result.status not in STORED:
@@ -295,7 +295,7 @@ class TransactionCheck:
         return True
 
     def _put_off(self, half: Unit, properties: dict[str, str]) -> bool:
-        """Store an immune message again behind the others. That is no check, so it does not count as one."""
+        """Store an immune message again at the end of the queue, without counting a check."""
         properties.setdefault(TRANSACTION_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
         return self._again(half, properties) is not None
 
@@ -318,7 +318,7 @@ class TransactionCheck:
         return True
 
     def _again(self, half: Unit, properties: dict[str, str]) -> Unit | None:
-        """Store a half message again; the copy as stored, or None when the store refuses."""
+        """Store a half message again; return the stored copy, or None when the store refuses."""
         copy = copy_of(half, HALF_TOPIC, HALF_QUEUE, properties)
         result = self._put(copy)
         if result.status not in STORED:

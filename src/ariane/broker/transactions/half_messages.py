@@ -1,7 +1,7 @@
-"""Transactional messages: half messages wait unseen until their producer decides.
+"""Half messages: invisible to consumers until their producer commits them or rolls them back.
 
-A half message lies in RMQ_SYS_TRANS_HALF_TOPIC with its real topic and queue among its properties. A decision is a
-message in RMQ_SYS_TRANS_OP_HALF_TOPIC, tag `d`, whose body is the queue offset of the half message. A commit also
+A half message is stored in RMQ_SYS_TRANS_HALF_TOPIC with its real topic and queue in its properties. A decision is an
+op message in RMQ_SYS_TRANS_OP_HALF_TOPIC, tag `d`, whose body is the queue offset of the half message. A commit also
 stores the message under its real topic.
 """
 
@@ -27,16 +27,15 @@ from ariane.protocol.codes import ResponseCode
 from ariane.protocol.headers import EndTransactionRequest
 from ariane.protocol.ids import offset_id
 from ariane.protocol.properties import find_property
-from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, Unit
+from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_MASK, Unit
 from ariane.store.results import PutResult
 
 log = logging.getLogger("ariane.broker.transactions")
 
-CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"  # whose committed offsets say how far half and op queue are done
+CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"  # its committed offsets are the fronts of the half and the op queue
 REMOVE_TAG: Final = "d"
 HALF_QUEUE: Final = 0  # Apache's half topic has one queue
-RECENT: Final = 50_000  # decisions that are remembered, to know duplicates
-_MASK = TRANSACTION_ROLLBACK
+RECENT: Final = 50_000  # decisions that are remembered, to detect duplicates
 _PREPARED = TRANSACTION_PREPARED.encode()
 
 
@@ -59,18 +58,18 @@ def is_prepared(unit: Unit) -> bool:
 
 
 def make_half(unit: Unit) -> None:
-    """Turn a message sent in a transaction into the half message to store."""
+    """Turn a message of a transaction into its half message."""
     properties = properties_of(unit)
     properties[REAL_TOPIC] = topic_of(unit)
     properties[REAL_QUEUE_ID] = str(unit.queue_id)
     unit.properties = packed(properties)
-    unit.sys_flag &= ~_MASK
+    unit.sys_flag &= ~TRANSACTION_MASK
     unit.topic = HALF_TOPIC.encode()
     unit.queue_id = HALF_QUEUE
 
 
 def committed_message(half: Unit) -> Unit:
-    """The message that a half message becomes; its properties stay as they are, as Apache's broker stores them."""
+    """The message to store for a committed half message; its properties stay, as in Apache's broker."""
     properties = properties_of(half)
     topic, queue = properties.get(REAL_TOPIC, ""), properties.get(REAL_QUEUE_ID, "")
     if not is_valid_name(topic) or not queue.isdecimal():
@@ -80,13 +79,13 @@ def committed_message(half: Unit) -> Unit:
         topic,
         int(queue),
         properties,
-        sys_flag=half.sys_flag & ~_MASK | TRANSACTION_COMMIT,
+        sys_flag=half.sys_flag & ~TRANSACTION_MASK | TRANSACTION_COMMIT,
         prepared_offset=half.physical_offset,
     )
 
 
 def op_message(half_offset: int, queue_id: int, host: bytes, now_ms: int) -> Unit:
-    """The record that the half message at a queue offset is decided."""
+    """The op message for the half message at a queue offset."""
     return Unit(
         HALF_OP_TOPIC.encode(),
         str(half_offset).encode(),
@@ -99,9 +98,9 @@ def op_message(half_offset: int, queue_id: int, host: bytes, now_ms: int) -> Uni
 
 
 def check_decision(half: Unit | None, header: EndTransactionRequest) -> Unit:
-    """The half message that a decision is about; ResponseError unless everything the producer says of it is true.
+    """Return the half message of a decision; ResponseError unless every field of the request matches it.
 
-    The message id is compared too: after a torn log was cut, another half message may lie where the decided one was.
+    The message id is compared too: after a torn log was cut, another half message may have the same offset.
     """
     if half is None or half.topic != HALF_TOPIC.encode():
         raise ResponseError(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
@@ -120,15 +119,15 @@ def check_decision(half: Unit | None, header: EndTransactionRequest) -> Unit:
 
 
 def identity(half: Unit) -> str:
-    """What a half message and all its copies have in common: the unique key, or else its own place."""
+    """The identity that a half message shares with its copies: the unique key, or else its own queue offset."""
     return properties_of(half).get(UNIQUE_KEY) or f"@{half.queue_offset}"
 
 
 class HalfQueue:
-    """What is known of the half queue: where the undecided begin, what beyond that is decided, what was copied.
+    """The state of the half queue: the first undecided offset, the decisions after it, and the copies.
 
-    The op queue says the same; it is read once, at start. A check stores a half message again behind the others, so
-    one transaction may have several copies: a decision on any of them is a decision on all.
+    It is built from the op queue at start. A check stores a half message again at the end of the queue, so one
+    transaction may have several copies: a decision on any of them is a decision on all.
     """
 
     def __init__(self) -> None:
@@ -140,7 +139,7 @@ class HalfQueue:
         self._copies: dict[str, set[int]] = {}  # undecided copies that checks made, by identity
 
     def is_decided(self, key: str) -> bool:
-        """Whether a transaction is decided, as far as is remembered."""
+        """Whether a transaction is among the remembered decisions."""
         return key in self._decided
 
     def copies(self, key: str) -> set[int]:
@@ -148,11 +147,11 @@ class HalfQueue:
         return self._copies.get(key, set())
 
     def copied(self, key: str, half_offset: int) -> None:
-        """A copy of a half message lies here."""
+        """Note a copy of a half message."""
         self._copies.setdefault(key, set()).add(half_offset)
 
     def decided(self, key: str, half_offset: int, op_offset: int) -> None:
-        """An op message says that a half message is decided."""
+        """Note the op message of a half message."""
         self._remember(key)
         if op_offset < self.op:
             return
@@ -163,20 +162,20 @@ class HalfQueue:
         self.advance()
 
     def passed(self, key: str) -> None:
-        """The half message at the front is done, though no op message says so."""
+        """Move past the half message at the front, which has no op message."""
         self._uncopy(key, self.half)
         self.half += 1
         self.advance()
 
     def jump(self, half_offset: int) -> None:
-        """The halves before this are no longer in the log."""
+        """Move to an offset: the half messages before it are no longer in the log."""
         for offset in [offset for offset in self._ops if offset < half_offset]:
             self._done_ops.add(self._ops.pop(offset))
         self.half = max(self.half, half_offset)
         self.advance()
 
     def advance(self) -> None:
-        """Move both fronts over what is done."""
+        """Move both fronts past what is done."""
         while self.half in self._ops:
             self._done_ops.add(self._ops.pop(self.half))
             self.half += 1
@@ -199,7 +198,7 @@ class HalfQueue:
 
 
 class Transactions:
-    """Decides half messages and remembers what is decided."""
+    """Records decisions on half messages."""
 
     def __init__(
         self,
@@ -216,15 +215,15 @@ class Transactions:
         self._now_ms = now_ms
 
     def half_at(self, header: EndTransactionRequest) -> Unit:
-        """The half message that a decision names, checked."""
+        """The half message of a decision, checked."""
         return check_decision(self._store.unit_at(header.commit_log_offset), header)
 
     def is_decided(self, half: Unit) -> bool:
-        """Whether a decision was already taken, on this message or on another copy of it."""
+        """Whether this message or a copy of it is decided."""
         return self.queue.is_decided(identity(half))
 
     def remove(self, half: Unit) -> None:
-        """Record the decision on a half message, and on every copy of it that waits to be checked."""
+        """Store op messages for a half message and for every undecided copy of it."""
         key = identity(half)
         for offset in sorted({half.queue_offset} | self.queue.copies(key)):
             self._record(key, offset)

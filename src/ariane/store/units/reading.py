@@ -13,6 +13,7 @@ from ariane.protocol.units import (
     STORE_HOST_V6,
     SYS_FLAG_AT,
     TRANSACTION_COMMIT,
+    TRANSACTION_MASK,
     TRANSACTION_ROLLBACK,
     V4_BODY_AT,
     V4_CHECK,
@@ -73,7 +74,7 @@ class Dispatched:
         self.tags_code = marks.tags_code
         self.keys = marks.keys
         self.unique_hash = -1
-        if sys_flag & TRANSACTION_ROLLBACK == TRANSACTION_ROLLBACK:  # nobody is to find it
+        if sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:  # nobody is to find it
             self.keys = None
         elif marks.unique_end:
             self.unique_hash = part_hash(queue.key_hash, properties, marks.unique_at, marks.unique_end)
@@ -89,7 +90,7 @@ class Dispatched:
 
 def is_in_queue(sys_flag: int) -> bool:
     """Prepared and rolled-back messages are in no queue."""
-    transaction = sys_flag & TRANSACTION_ROLLBACK
+    transaction = sys_flag & TRANSACTION_MASK
     return transaction == 0 or transaction == TRANSACTION_COMMIT
 
 
