@@ -353,6 +353,43 @@ def reply_fields(**values: str) -> dict[str, str]:
     return send_fields("DefaultCluster_REPLY_TOPIC", properties=text)
 
 
+async def test_decisions_wait_until_the_earlier_ones_could_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The op queue cannot be read at first: a second decision must not be taken as if there were no first."""
+    async with Talk.to(timed_broker(tmp_path, ManualClock())) as talk:
+        sent = await send_half(talk, "orders", "k1")
+        await talk.ask(RequestCode.END_TRANSACTION, decision(sent, "k1", TRANSACTION_ROLLBACK))
+    broker = timed_broker(tmp_path, clock := ManualClock())
+    read, reads = broker.store.queue_entries, []
+
+    def fails_once(*args: Any) -> Any:
+        reads.append(args)
+        if len(reads) == 1:
+            raise OSError("the test says so")
+        return read(*args)
+
+    monkeypatch.setattr(broker.detours.check, "_store", Readable(broker.store, fails_once))
+    async with Talk.to(broker) as talk:
+        late = asyncio.ensure_future(talk.ask(RequestCode.END_TRANSACTION, decision(sent, "k1", TRANSACTION_COMMIT)))
+        await until(lambda: len(reads) == 1 and not broker.detours.is_recovered)
+        await settle()
+        clock.advance(2)
+        assert (await late).code == 0
+        assert await talk.units("orders") == []
+
+
+class Readable:
+    """The store, with another way to read queue entries."""
+
+    def __init__(self, store: Any, queue_entries: Callable[..., Any]) -> None:
+        self._inner = store
+        self.queue_entries = queue_entries
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
 async def test_a_reply_goes_to_the_client_that_asked(timed: Talk) -> None:
     timed.answers[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = lambda request: request.reply()
     await timed.heartbeat(producer="askers", client_id="asker")
