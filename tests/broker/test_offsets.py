@@ -9,6 +9,7 @@ from ariane.broker.tables.offsets import OffsetTable
 from ariane.env import Env, ManualClock
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
+from ariane.protocol.ids import parse_offset_id
 from tests.broker.conftest import Starter
 from tests.broker.talk import Talk, settled, small_broker
 
@@ -126,6 +127,22 @@ async def test_commits_survive_a_restart(tmp_path: Path) -> None:
         await asyncio.gather(*(talk.ask(UPDATE, commit_fields(n, queue_id=n)) for n in range(4)))
     async with Talk.to(small_broker(tmp_path)) as talk:
         assert talk.broker.offsets.queues("g", "orders") == {0: 0, 1: 1, 2: 2, 3: 3}
+
+
+async def test_an_offset_beyond_a_log_that_lost_messages_goes_back_to_its_end(tmp_path: Path) -> None:
+    """Without it the group would skip the messages that take the lost offsets."""
+    async with Talk.to(small_broker(tmp_path)) as talk:
+        places = [parse_offset_id((await talk.send_ok("orders")).fields["msgId"])[1] for _ in range(5)]
+        await talk.ask(UPDATE, commit_fields(5))
+    log = tmp_path / "commitlog" / f"{0:020}"
+    with log.open("r+b") as file:
+        file.seek(places[3])
+        file.write(bytes(log.stat().st_size - places[3]))
+    (tmp_path / "abort").touch()
+    async with Talk.to(small_broker(tmp_path)) as talk:
+        assert talk.broker.offsets.get("g", "orders", 0) == 3
+        await talk.send_ok("orders", b"new")
+        assert [unit.body for unit in await talk.units("orders", 0, 3)] == [b"new"]
 
 
 async def test_queue_offsets_and_times(talk: Talk) -> None:

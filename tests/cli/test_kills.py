@@ -217,15 +217,15 @@ async def test_offsets_and_delayed_messages_go_on_where_a_killed_broker_was(tmp_
     try:
         for round in range(1, 4):
             await ask(RequestCode.SEND_MESSAGE_V2, send_fields(TOPIC, properties="DELAY\x011\x02"), b"%d" % round)
-            commit = {**where, "consumerGroup": "g", "commitOffset": str(round * 100)}
-            await ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit)
-            until(lambda: b":%d}" % (round * 100) in _read(config / "consumerOffset.journal"), 120, "offsets")  # noqa: B023
             until(lambda: b'"1":%d' % round in _read(config / "delayOffset.journal"), 120, "progress")  # noqa: B023
+            commit = {**where, "consumerGroup": "g", "commitOffset": str(round)}
+            await ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit)
+            until(lambda: b":%d}" % round in _read(config / "consumerOffset.journal"), 120, "offsets")  # noqa: B023
             broker.process.kill()
             broker.process.wait()
             broker = start(tmp_path, port)
             committed = await ask(RequestCode.QUERY_CONSUMER_OFFSET, {**where, "consumerGroup": "g"})
-            assert committed.fields["offset"] == str(round * 100)
+            assert committed.fields["offset"] == str(round)
             pulled = await ask(RequestCode.PULL_MESSAGE, pull_fields(TOPIC))
             assert [unit.body for unit in decode_units(pulled.body)] == [b"%d" % n for n in range(1, round + 1)]
     finally:

@@ -234,8 +234,11 @@ class Broker:
         if self.options.ignored:
             log.warning("these options have no effect here: %s", ", ".join(self.options.ignored))
         try:
-            _tell(await asyncio.to_thread(self.store.open))
+            found = await asyncio.to_thread(self.store.open)
+            _tell(found)
             self.persistence.load()
+            if not found.clean and (moved := self.offsets.limit_to(self.store.max_offset)):
+                log.warning("%d committed offsets were beyond the end of their queue and are moved back to it", moved)
             self._loaded = True
             self.store.start(asyncio.get_running_loop())
             self.store.add_dispatch_listener(self.longpoll.arrived)

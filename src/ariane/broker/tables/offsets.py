@@ -157,6 +157,23 @@ class OffsetTable:
             del self._readers[key]
         return dropped
 
+    def limit_to(self, queue_end: Callable[[str, int], int]) -> int:
+        """Move offsets that are beyond the end of their queue back to it; return how many there were.
+
+        After a power cut the log may have lost messages that were consumed. New messages take their offsets, and a
+        group whose offset stayed would skip them.
+        """
+        moved = 0
+        for key, queues in self._offsets.items():
+            topic = split_key(key)[0]
+            for queue_id, offset in queues.items():
+                end = max(queue_end(topic, queue_id), 0)
+                if offset > end:
+                    queues[queue_id] = end
+                    self._mark(key)
+                    moved += 1
+        return moved
+
     def lowest(self, topic: str, leave_out: Iterable[str] = ()) -> dict[int, int]:
         """The lowest offset of each queue among all groups except those left out."""
         lowest: dict[int, int] = {}
