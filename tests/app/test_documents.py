@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel
 
 from ariane.app import Ariane, Context, ReceivedMessage, TransactionState
-from ariane.app.asyncapi import describe_application, to_json_text
-from ariane.app.page import to_page
+from ariane.app.document.asyncapi import describe_application, to_json_text
+from ariane.app.document.page import to_page
 from tests.app.payloads import Invoice, Order, Parcel
 
 SCHEMA = Path(__file__).parents[1] / "fixtures" / "asyncapi-3.0.0.json.gz"

@@ -10,8 +10,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ariane.app import AppError, Ariane, Context
-from ariane.app.health import HealthServer
-from ariane.app.logs import JsonFormatter, MessageFilter
+from ariane.app.observe.health import HealthServer
+from ariane.app.observe.logs import JsonFormatter, MessageFilter
 from ariane.testing.app import TestApp
 from ariane.testing.cluster import Cluster
 from tests.app.payloads import Inbox, Order

@@ -15,8 +15,8 @@ from ariane.app.clients import ENDLESS_TRIES, Deliver
 from ariane.app.context import Context, DeadLetter, Retry, current
 from ariane.app.errors import InvalidPayload
 from ariane.app.listener import HandleMiddleware, Listener, Next
+from ariane.app.observe.telemetry import note_failure
 from ariane.app.settings import ListenerSettings
-from ariane.app.telemetry import note_failure
 from ariane.errors import ArianeError
 from ariane.message import CORRELATION_ID
 

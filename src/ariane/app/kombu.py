@@ -9,18 +9,18 @@ Transport options: `name_servers` (several), `group_prefix`, `max_in_flight`, `v
 
 import asyncio
 import logging
-import os
 import re
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from datetime import UTC, datetime
 from queue import Empty
 from time import monotonic
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, ReceivedMessage, aio
+from ariane.app.loop_thread import LoopThread
 from ariane.app.task_queues import DEFAULT_LEVELS, DelayLevels, topic_for
 from ariane.errors import (
     ArianeError,
@@ -38,42 +38,12 @@ with extra("celery", "the kombu transport"):
 
 log = logging.getLogger("ariane.app.kombu")
 
-T = TypeVar("T")
 DEFAULT_PORT: Final = 9876
 DEAD: Final = -1  # delay level of a message that cannot be read: straight to the dead letters
 LONG_WAIT: Final = 60.0  # seconds; a task that is due later goes back to the broker instead of waiting in a worker
 LOOK: Final = 1.0  # seconds between two looks for a time-out
 
 TRANSPORT_ALIASES["rocketmq"] = "ariane.app.kombu:Transport"
-
-
-class LoopThread:
-    """An event loop in a thread, for the clients of one connection."""
-
-    def __init__(self) -> None:
-        self.process = os.getpid()
-        self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="ariane-kombu", daemon=True)
-        self._thread.start()
-
-    @property
-    def is_here(self) -> bool:
-        """False in a forked child, which has the object but not the thread."""
-        return self.process == os.getpid() and not self.loop.is_closed()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait for it."""
-        if not self.is_here:
-            work.close()
-            raise NotRunning("this connection was made in another process, or is closed: make a new one")
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
-
-    def close(self) -> None:
-        """End the thread."""
-        if self.is_here:
-            self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join()
-            self.loop.close()
 
 
 class Held:
@@ -271,7 +241,7 @@ class Transport(virtual.Transport):
     def __init__(self, client: Any, **keywords: Any) -> None:
         super().__init__(client, **keywords)
         self.woken = threading.Event()
-        self.thread = LoopThread()
+        self.thread = LoopThread("ariane-kombu")
         self._producer: aio.Producer | None = None
         self._admin: aio.Admin | None = None
         self._known: set[str] = set()

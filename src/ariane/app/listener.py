@@ -13,7 +13,7 @@ from ariane.app.arguments import Call, as_batch, read_signature
 from ariane.app.clients import ConsumingClient
 from ariane.app.context import Context
 from ariane.app.errors import AppError, InvalidPayload, SettingsError
-from ariane.app.figures import ListenerFigures
+from ariane.app.observe.figures import ListenerFigures
 from ariane.app.outgoing import SendKeywords
 from ariane.app.settings import ListenerSettings, Settings, TlsSettings, explain
 from ariane.message import is_valid_name

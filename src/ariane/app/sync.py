@@ -1,7 +1,6 @@
 """The application for plain code: the same methods, which wait instead of being awaited."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from types import TracebackType
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from ariane import ReceivedMessage, SendResult, TransactionResult
 from ariane.app.clients import Callback
 from ariane.app.errors import AppError
+from ariane.app.loop_thread import LoopThread
 from ariane.app.outgoing import MessageKeywords, SendKeywords
 
 if TYPE_CHECKING:
@@ -23,18 +23,15 @@ class SyncApp:
 
     def __init__(self, app: "Ariane") -> None:
         self._app = app
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: LoopThread | None = None
 
     def __enter__(self) -> Self:
         """Start the application in a thread of its own."""
-        if self._loop is not None:
+        if self._thread is not None:
             raise AppError("the application is running already")
-        loop = self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=loop.run_forever, name="ariane-app", daemon=True)
-        self._thread.start()
+        self._thread = LoopThread("ariane-app")
         try:
-            self._wait(self._app.start(), loop)
+            self._thread.run(self._app.start())
         except BaseException:
             self._end()
             raise
@@ -43,19 +40,16 @@ class SyncApp:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._loop is not None
+        assert self._thread is not None
         try:
-            self._wait(self._app.stop(), self._loop)
+            self._thread.run(self._app.stop())
         finally:
             self._end()
 
     def _end(self) -> None:
-        assert self._loop is not None
         assert self._thread is not None
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-        self._loop = self._thread = None
+        self._thread.close()
+        self._thread = None
 
     def send(self, destination: str, payload: Any, **keywords: Unpack[SendKeywords]) -> SendResult:
         """Send and wait until the message is stored."""
@@ -105,19 +99,12 @@ class SyncApp:
         return self._run(lambda: self._app.receive(kind, timeout))
 
     def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        return self._wait(work(), self._app.loop)
-
-    def _wait(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> T:
-        try:
-            here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-        except RuntimeError:
-            here = None
-        if here is loop:
-            work.close()
+        loop = self._app.loop
+        if asyncio._get_running_loop() is loop:
             raise AppError("app.sync would wait for itself here: await the application's own method instead")
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+        future = asyncio.run_coroutine_threadsafe(work(), loop)
         try:
             return future.result()
-        except BaseException:
+        except BaseException:  # Ctrl-C, or a test's time limit
             future.cancel()
             raise

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from ariane.app import Ariane
-from ariane.app.asyncapi import describe_application, to_json_text
-from ariane.app.health import HealthServer
-from ariane.app.logs import log_to
-from ariane.app.page import to_page
+from ariane.app.document.asyncapi import describe_application, to_json_text
+from ariane.app.document.page import to_page
+from ariane.app.observe.health import HealthServer
+from ariane.app.observe.logs import log_to
 from ariane.cli.logs import LogLevel
 from ariane.cli.screen import console, introduce
 from ariane.cli.serve import run as run_loop

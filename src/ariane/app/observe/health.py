@@ -111,7 +111,7 @@ class HealthServer:
 
     async def _metrics(self) -> Reply:
         try:
-            from ariane.app.metrics import CONTENT_TYPE, exposition
+            from ariane.app.observe.metrics import CONTENT_TYPE, exposition
         except ModuleNotFoundError:
             return _text(404, "metrics need prometheus-client: pip install 'ariane[app]'")
         return 200, CONTENT_TYPE, await exposition(self._app)
