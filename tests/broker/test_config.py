@@ -172,6 +172,12 @@ def is_options(base: ast.expr) -> bool:
     return name in {"options", "_options", "current", "o", "_rules", "rules", "self"}
 
 
+def test_the_page_for_operators_names_every_option_that_refuses_the_start() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operate.md").read_text(encoding="utf-8")
+    absent = [option.name for table in (BROKER_TABLE, NAMESRV_TABLE) for option in table if option.absent]
+    assert [name for name in absent if name not in page] == []
+
+
 def test_unknown_key_names_file_line_and_nearest_name() -> None:
     error = error_of("# broker\n\nbrokerNmae = a\n")
     assert (error.file, error.line, error.key, error.suggestion) == ("broker.conf", 3, "brokerNmae", "brokerName")
