@@ -1,4 +1,4 @@
-"""The only door to the outside: clock, files and randomness.
+"""Access to the machine: clock, files and randomness. Nothing else in Ariane touches them.
 
 Everything that needs one of them receives it, so that a test can move the clock, fail an fsync or lose unsynced bytes
 by passing another object.
@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Env:
-    """The world as one object."""
+    """Clock, files and randomness as one object."""
 
     clock: Clock = field(default_factory=SystemClock)
     files: Files = field(default_factory=SystemFiles)

@@ -1,4 +1,4 @@
-"""Time: the machine's, and one that a test moves."""
+"""Clocks: the machine's, and one that a test moves."""
 
 import asyncio
 import heapq
@@ -30,7 +30,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to.
+    """A clock that moves only by `advance`.
 
     >>> clock = ManualClock(start_ms=1_000)
     >>> clock.advance(2.5)
@@ -56,7 +56,7 @@ class ManualClock:
         await future
 
     def advance(self, seconds: float) -> None:
-        """Move time on and wake whoever slept until now or before. Their code runs when the loop next does."""
+        """Advance the time and wake the sleepers that are due; they run when the event loop does."""
         self._elapsed += seconds
         while self._sleepers and self._sleepers[0][0] <= self._elapsed:
             _, _, future = heapq.heappop(self._sleepers)
@@ -65,5 +65,5 @@ class ManualClock:
 
     @property
     def sleepers(self) -> int:
-        """How many wait for this clock."""
+        """The number of tasks sleeping on this clock."""
         return sum(1 for _, _, future in self._sleepers if not future.done())

@@ -1,4 +1,4 @@
-"""What Ariane asks of a file system. `SystemFiles` is the real one."""
+"""The interface to the file system. `SystemFiles` is the real one."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ class MappedFile(Protocol):
         ...
 
     def sync(self) -> None:
-        """Return when all that was written is on the disk (fdatasync)."""
+        """Make everything written durable (fdatasync)."""
         ...
 
     def populate(self, at: int, length: int) -> None:
@@ -33,7 +33,7 @@ class MappedFile(Protocol):
         ...
 
     def close(self) -> bool:
-        """Close the file. False when views keep its mapping, and its room on the disk, until the last of them goes."""
+        """Close the file. False while views keep its mapping and its disk space."""
         ...
 
 
@@ -68,7 +68,7 @@ class DiskUsage:
 
 
 class Files(Protocol):
-    """What Ariane does with a file system. Every call may raise OSError; durability is explicit."""
+    """Operations of a file system. Every call may raise OSError; durability is explicit."""
 
     def map(self, path: Path, size: int, *, allocate: bool) -> MappedFile:
         """Map `path`, creating it with `size` bytes if it is not there.
@@ -131,7 +131,7 @@ class Files(Protocol):
     def sync_folder(self, path: Path) -> None: ...
 
     def sync_all(self, path: Path) -> None:
-        """Make all durable that was written to the file system of `path`: cheaper than many files one by one."""
+        """Make everything written to the file system of `path` durable; cheaper than syncing many files."""
         ...
 
     def usage(self, path: Path) -> DiskUsage: ...
@@ -153,7 +153,7 @@ class FileLock(Protocol):
 
 
 class LockHeld(OSError):
-    """Somebody else holds the lock; `holder` is the note they left."""
+    """The lock is held by another process; `holder` is the note it left."""
 
     def __init__(self, path: Path, holder: str) -> None:
         super().__init__(f"{path} is locked by {holder or 'another process'}")

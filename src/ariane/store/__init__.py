@@ -1,6 +1,10 @@
 """The store: commitlog, consumequeues and index in RocketMQ's own files, with dispatch, flush, recovery and retention.
 
-`MessageStore` is the door; the other names are what goes in and out of it.
+`MessageStore` is the entry point. `log/` is the commitlog and its flush, `queue/` the consume queues, `index/` the
+index of keys, `units/` reads and writes message units, `recovery/` opens a store, `offline/` holds the
+tools for a closed one.
+Appending: `appender`, `batches`; reading: `reader`, `pull`, `time_search`; between them `dispatch`. In the background:
+`queue_flush` with `checkpoint`, and `retention`.
 """
 
 from ariane.store.config_file import ConfigFile

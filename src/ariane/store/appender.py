@@ -1,4 +1,4 @@
-"""The hot path: a message gets its offsets and its time, is copied into the log, and is handed to dispatch."""
+"""The hot path of a send: assigns offsets and store time, writes the unit to the log, queues it for dispatch."""
 
 import logging
 from typing import Final
@@ -39,7 +39,7 @@ class Appender:
         self.last_time = 0
         self.last_at = -1  # physical offset of the newest message
         self.moment = 0
-        """The time that messages get while it is not 0: all of one read came at the same time."""
+        """The store time of all messages of one socket read; 0 between reads."""
         self.time_went_back = False
         self.largest_unit = source.largest_unit
         self.max_message_size = options.max_message_size
@@ -98,7 +98,7 @@ class Appender:
                 self._log.tail, size, crc, queue.queue_id, flag, offset, at, sys_flag, born_time, born_host, now,
                 store_host, reconsume_times, prepared_offset, body, queue.topic_field, properties,
             )  # fmt: skip
-        except BaseException:  # it cannot be put into bytes: let everything be as before it
+        except BaseException:  # it cannot be encoded: restore the state before it
             self._log.cancel(at)
             raise
         self.last_at = at
@@ -110,7 +110,7 @@ class Appender:
         return PutResult(_OK, at, size, offset, now)
 
     def append_batch(self, unit: Unit) -> PutResult:
-        """Append the messages of a batch, one behind the other; none of them when one cannot be taken."""
+        """Append the messages of a batch contiguously; none of them when one is illegal."""
         queue = self._table.find(unit.topic, unit.queue_id)
         if queue is None or not self._health.writable:
             return self._refuse(PutStatus.MESSAGE_ILLEGAL)
@@ -141,7 +141,7 @@ class Appender:
         return PutResult(_OK, at, batch.size, first, now, batch.count, places, self._log.written)
 
     def ask_time(self) -> int:
-        """The clock's time, which becomes that of the newest message."""
+        """Read the clock; the result is the store time of the newest message."""
         now = self._clock.now_ms()
         if now < self.last_time:
             self.time_went_back = True

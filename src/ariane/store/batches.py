@@ -1,4 +1,4 @@
-"""A batch on its way into the log: from the bytes of the request to those of the units, message by message."""
+"""Turns the messages of a batch request into units of the log."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ _NOTHING: Final = b""
 
 
 class Batch:
-    """Messages that share what `unit` says: its body holds them all, its properties stand behind those of each.
+    """The messages in the body of `unit`. They share its other fields; its properties are appended to each one's own.
 
     ProtocolError when the body is no batch.
     """
@@ -37,7 +37,7 @@ class Batch:
         self.bodies = 0
         """Bytes of all bodies."""
         self.fits = True
-        """Whether no message has too many properties."""
+        """Whether the properties of every message fit."""
         self._measure()
 
     def _measure(self) -> None:

@@ -9,12 +9,12 @@ from ariane.env import Files
 
 _TIMES = Struct(">qqq")  # log, queues, index
 _LENGTH: Final = 4096
-_MARGIN_MS: Final = 3000  # messages of one millisecond may lie on both sides of a checkpoint
+_MARGIN_MS: Final = 3000  # messages of one millisecond may be on both sides of a checkpoint
 
 
 @dataclass(slots=True)
 class Checkpoint:
-    """Three times. They may be older than the truth, never younger."""
+    """Three store times, each at or before what is really durable."""
 
     log_time: int = 0
     queue_time: int = 0
@@ -22,7 +22,7 @@ class Checkpoint:
 
     @classmethod
     def load(cls, files: Files, path: Path) -> "Checkpoint":
-        """Read the file; a missing or short one says that nothing is known to be durable."""
+        """Read the file; when it is missing or short, nothing counts as durable."""
         data = files.read(path) if files.exists(path) else b""
         return cls(*_TIMES.unpack_from(data)) if len(data) >= _TIMES.size else cls()
 

@@ -1,4 +1,4 @@
-"""The small files of `config/`: a crash at any instant leaves the old text or the new, and a `.bak` beside it."""
+"""The small files of `config/`: a crash leaves the old text or the new one, and a `.bak` beside it."""
 
 import logging
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class ConfigFile:
         self.path = path
         self.backup = path.with_name(path.name + ".bak")
         self._files = files
-        self._good: str | None = None  # the text that is known to be whole, for the next .bak
+        self._good: str | None = None  # the last valid text, for the next .bak
 
     @property
     def text(self) -> str:
@@ -37,7 +37,7 @@ class ConfigFile:
                     text = self._files.read(path).decode()
                     value = parse(text)
                 except (ValueError, KeyError, TypeError) as error:
-                    log.error("%s is damaged: %s", path, error)
+                    log.error("%s is damaged, its backup is used if there is one: %s", path, error)
                     continue
                 self._good = text
                 return value

@@ -1,4 +1,4 @@
-"""Counters of the store. They cost an addition each; whoever shows rates samples them."""
+"""Counters of the store. Each costs an addition; rates are sampled from them."""
 
 
 class StoreCounters:

@@ -1,7 +1,7 @@
-"""Dispatch (RocketMQ's reput): what was appended to the log goes into its queue and into the index, in order.
+"""Dispatch (RocketMQ's reput): puts appended messages into their queues and the index, in log order.
 
 What `append` knows is handed over in memory; what comes into the log by other ways (a master's bytes, a recovery) is
-read from the log. Either way each byte of the log passes here once, and `position` says how far.
+read from the log. Each byte of the log is dispatched once; `position` is the end of what was.
 """
 
 import logging
@@ -36,7 +36,7 @@ class Filler:
         self._index = index
 
     def put(self, batch: list[Dispatched]) -> None:
-        """Put messages into their queues and the index. May be repeated after a failure: what is there is not added."""
+        """Put messages into their queues and the index. Idempotent: can be repeated after a failure."""
         for message in batch:
             queue = message.queue
             if queue.is_schedule:
@@ -60,7 +60,7 @@ class Filler:
 
 
 class Dispatcher:
-    """Hands on what is in the log. `position` is the end of what was dispatched."""
+    """Dispatches the log. `position` is the end of what was dispatched."""
 
     def __init__(self, source: Log, table: QueueTable, filler: Filler) -> None:
         self.position = 0
@@ -71,7 +71,7 @@ class Dispatcher:
         self._table = table
 
     def run(self, limit: int = 4096) -> bool:
-        """Dispatch what is pending or, if nothing is, up to `limit` units read from the log. False when all is done."""
+        """Dispatch pending messages, else up to `limit` units read from the log. False when nothing is left."""
         end = self._log.end
         if self.pending and self.pending[0].physical_offset + self.pending[0].size <= end:
             batch = self._ready(end)
@@ -86,7 +86,7 @@ class Dispatcher:
             self.filler.put(batch)
         except OSError:
             if position > self.position and batch:
-                self.pending = batch + self.pending  # nothing is lost: it is tried again
+                self.pending = batch + self.pending  # retried later
             raise
         self.position = position
         for listener in self.listeners:

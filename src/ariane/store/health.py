@@ -1,4 +1,4 @@
-"""Whether the store may take messages, and if not, why."""
+"""Whether the store accepts messages, and if not, why."""
 
 import logging
 

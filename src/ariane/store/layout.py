@@ -1,4 +1,4 @@
-"""Where things lie in a store folder, and how the files are named."""
+"""Paths in a store folder, and the names of its files."""
 
 from pathlib import Path
 from typing import Final

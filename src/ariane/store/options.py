@@ -1,4 +1,4 @@
-"""What a store can be told. The names follow RocketMQ's MessageStoreConfig; times are durations, sizes are bytes."""
+"""Options of a store. Names follow RocketMQ's MessageStoreConfig; times are durations, sizes are bytes."""
 
 import os
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def physical_memory() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class StoreOptions:
-    """Options of a store, checked when they are made.
+    """Options of a store, checked when created.
 
     >>> StoreOptions(root=Path("store"), commitlog_file_size=0)
     Traceback (most recent call last):
@@ -25,7 +25,7 @@ class StoreOptions:
     """
 
     root: Path
-    commitlog: Path | None = None  # root/commitlog unless said
+    commitlog: Path | None = None  # default: root/commitlog
     commitlog_file_size: int = 1 << 30
     consumequeue_file_entries: int = 300_000
     index_enabled: bool = True
@@ -42,7 +42,7 @@ class StoreOptions:
     flush_consumequeue_interval: timedelta = timedelta(seconds=1)
     flush_consumequeue_least_pages: int = 2
     flush_consumequeue_thorough_interval: timedelta = timedelta(seconds=60)
-    consumequeue_memory: int = 64 << 20  # entries that wait to be written, all queues together
+    consumequeue_memory: int = 64 << 20  # entries waiting to be written, in all queues
     open_consumequeue_files: int = 256
     warm_files: bool = False
 
@@ -52,8 +52,8 @@ class StoreOptions:
 
     file_reserved_time: timedelta = timedelta(hours=72)
     delete_when: str = "04"  # hours of the day, separated by ;
-    disk_max_used_percent: int = 75  # above, expired files go at any hour
-    disk_clean_forcibly_percent: int = 85  # above, the oldest files go though not expired
+    disk_max_used_percent: int = 75  # above, expired files are deleted at any hour
+    disk_clean_forcibly_percent: int = 85  # above, the oldest files are deleted before they expire
     disk_warning_percent: int = 90  # above, writes are refused
     clean_file_forcibly: bool = True
     clean_interval: timedelta = timedelta(seconds=10)
@@ -101,7 +101,7 @@ class StoreOptions:
 
     @property
     def memory_for_messages(self) -> int:
-        """Messages this near to the end of the log count as being in memory."""
+        """Messages at most this many bytes before the end of the log count as being in memory."""
         return int(self.total_memory * (self.access_message_in_memory_max_ratio / 100.0))
 
 

@@ -1,4 +1,4 @@
-"""Pulling: entries of one queue, and the messages they point to, under RocketMQ's limits."""
+"""Pulls messages of one queue under RocketMQ's limits."""
 
 from typing import Final
 
@@ -11,11 +11,11 @@ from ariane.store.results import GetResult, GetStatus, MessageFilter
 from ariane.store.units.reading import properties_of
 
 _NOTHING: Final = memoryview(b"")
-_FILTER_BUDGET: Final = 16_000 // ENTRY_SIZE  # entries that one pull looks at when a filter lets few through
+_FILTER_BUDGET: Final = 16_000 // ENTRY_SIZE  # entries that one filtered pull examines
 
 
 class Puller:
-    """Answers pulls. With `correct_offsets` off (a slave) a wrong offset is reported but given back unchanged."""
+    """Serves pulls. With `correct_offsets` off (a slave) a wrong offset is reported but returned unchanged."""
 
     def __init__(self, source: Log, options: StoreOptions) -> None:
         self.correct_offsets = True
@@ -58,14 +58,14 @@ class Puller:
     def _collect(
         self, result: GetResult, entries: bytes, most: int, wanted: MessageFilter | None, most_bytes: int
     ) -> None:
-        """Take messages until a limit is reached. The first one is taken whatever its size."""
+        """Collect messages up to a limit. The first one is taken whatever its size."""
         slices = result.slices
         by_properties = wanted if wanted is not None and wanted.needs_properties else None
         in_memory: i64 = self._log.end - self._memory  # messages before this count as being on the disk
         low: i64 = -1  # the part of the log that `memory` shows
         high: i64 = -1
         memory = _NOTHING
-        skip_until: i64 = -1  # a message is gone: so are all others of its file
+        skip_until: i64 = -1  # a message is gone, and with it all others of its file
         start: i64 = 0  # neighbours in the log go into one slice
         end: i64 = 0
         count: i64 = 0

@@ -1,4 +1,4 @@
-"""Writing queue entries to their files, and with them the index and the checkpoint."""
+"""Flushes queue entries, the index and the checkpoint."""
 
 import logging
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _CHECKPOINT_EVERY = 256 << 20  # bytes of log: more would make the next recovery
 
 
 class QueueFlusher:
-    """Writes entries when a queue has enough of them, all of them from time to time; then the checkpoint moves on."""
+    """Writes the entries of queues that have enough of them, and from time to time all, with a new checkpoint."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class QueueFlusher:
         return Checkpoint(self._flusher.flushed_time, self.dispatched_time(), index_time)
 
     def lower(self, ms: int) -> None:
-        """The clock went back to `ms`: what is stored from now on must not look durable because of its time."""
+        """Lower the checkpoint to `ms` after the clock went back or the log was cut: newer messages are not durable."""
         old = self.checkpoint
         self.checkpoint = Checkpoint(min(old.log_time, ms), min(old.queue_time, ms), min(old.index_time, ms))
         self.checkpoint.save(self._files, self._layout.checkpoint)
@@ -116,7 +116,7 @@ class QueueFlusher:
 
 
 class QueueRound:
-    """One round of writing, done in the thread. The checkpoint is saved last."""
+    """One round of writing, run in the thread. The checkpoint is saved last."""
 
     def __init__(self, owner: QueueFlusher, work: EntriesToWrite, thorough: bool) -> None:
         self.work = work

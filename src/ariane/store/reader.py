@@ -1,4 +1,4 @@
-"""What can be read from a store: messages by queue, by place and by key, and the borders of queues."""
+"""Reads a store: messages by queue, by physical offset and by key; offsets of queues."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -51,7 +51,7 @@ class StoreReader:
         filter: MessageFilter | None,
         max_bytes: int = _NO_BYTE_LIMIT,
     ) -> GetResult:
-        """The same for who has found the queue, or that there is none."""
+        """Like `get`, for a queue already looked up; `None` when there is none."""
         result = self.puller.get(queue, offset, max_count, filter, max_bytes)
         if result.status is GetStatus.FOUND:
             self.stats.get_found += 1
@@ -66,7 +66,7 @@ class StoreReader:
         return 0 if queue is None else queue.min_offset
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """The offset behind the last message of a queue; 0 when there is no such queue."""
+        """The offset after the last message of a queue; 0 when there is no such queue."""
         queue = self.table.get(topic, queue_id)
         return 0 if queue is None else queue.max_offset
 
@@ -85,7 +85,7 @@ class StoreReader:
         return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
 
     def physical_offset(self, topic: str, queue_id: int, offset: int) -> int:
-        """Where in the log the message at a queue offset lies; 0 when there is none."""
+        """The physical offset of the message at a queue offset; 0 when there is none."""
         queue = self.table.get(topic, queue_id)
         entry = None if queue is None else queue.entry(offset)
         return 0 if entry is None else entry[0]
@@ -129,6 +129,6 @@ class StoreReader:
         return result
 
     def queues(self) -> Iterator[tuple[str, int]]:
-        """All queues: topic and number."""
+        """All queues: topic and queue id."""
         for queue in self.table:
             yield queue.topic, queue.queue_id

@@ -1,4 +1,4 @@
-"""What the store answers."""
+"""Results and errors of the store."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -29,7 +29,7 @@ STORED: Final = frozenset(
 
 
 class PutResult:
-    """Where a message (or a batch, then of its first) went. `places` are the offsets of all messages of a batch."""
+    """The position of a message or of a batch's first; `places` are the physical offsets of all messages of a batch."""
 
     __slots__ = ("count", "end_offset", "physical_offset", "places", "queue_offset", "size", "status", "store_time")
 
@@ -75,8 +75,8 @@ class GetStatus(Enum):
 class GetResult:
     """Messages of one queue, without a copy.
 
-    `slices` in order are the units one behind the other; neighbours in the log share a slice, so there may be fewer
-    slices than messages. A slice keeps its log file mapped: let go of it when it is sent.
+    `slices` hold the units in order; neighbours in the log share a slice, so there may be fewer slices than messages. A
+    slice keeps its log file mapped: release it when it is sent.
     """
 
     __slots__ = (
@@ -100,7 +100,7 @@ class GetResult:
         self.count = 0
         self.bytes = 0
         self.behind = 0
-        """Bytes of the log behind the last message that was looked at."""
+        """Bytes of the log after the last message examined."""
         self.suggest_slave = False
 
     def __repr__(self) -> str:
@@ -112,7 +112,7 @@ class MessageFilter(Protocol):
 
     @property
     def needs_properties(self) -> bool:
-        """False when the tags code decides alone, so that no message need be looked at."""
+        """False when the tags code decides alone, so that no message is read."""
         ...
 
     def matches_code(self, tags_code: int) -> bool: ...
@@ -131,7 +131,7 @@ class QueryResult:
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What `open` found and did."""
+    """The result of opening a store."""
 
     clean: bool
     rebooted: bool = False
@@ -147,7 +147,7 @@ class RecoveryReport:
 
 
 class StoreLocked(StoreError):
-    """Another broker has this store open."""
+    """The store is open in another broker."""
 
 
 class StoreDamaged(StoreError):

@@ -1,6 +1,6 @@
-"""Deleting old messages: by age at an hour of the day, by room on the disk at any time, by hand.
+"""Deletes old log files: by age at an hour of the day, by disk usage at any time, or on request.
 
-Whether a message was consumed does not matter. Queue and index files go with the log files they point into.
+Whether a message was consumed does not matter. Queue and index files are deleted with the log files they point into.
 """
 
 import logging
@@ -22,11 +22,11 @@ from ariane.store.worker import Worker
 log = logging.getLogger("ariane.store")
 
 FILES_A_PASS = 10
-MANUAL_PASSES = 20  # so many passes delete expired files after somebody asked for it
+MANUAL_PASSES = 20  # passes that delete expired files after a request
 
 
 class Doomed:
-    """A log file out of use that readers still have a view of."""
+    """A dropped log file of which readers still hold slices."""
 
     def __init__(self, file: LogFile, deadline: float) -> None:
         self.file = file
@@ -55,7 +55,7 @@ class Retention:
         self._table = table
         self._index = index
         self._health = health
-        self._worker = worker  # freeing a gigabyte takes the file system a while
+        self._worker = worker  # freeing a gigabyte blocks for a while
         self._cleaned_to = -1
         self._hanging: list[Doomed] = []
 
@@ -105,7 +105,7 @@ class Retention:
     # -- the log --------------------------------------------------------------------------------------------------
 
     async def _delete_log_files(self, at_once: bool) -> None:
-        """Delete from the oldest on, never the newest, never one behind a file that stays."""
+        """Delete from the oldest file on, never the newest, without gaps."""
         pause = self.options.delete_commitlog_files_interval.total_seconds()
         for count in range(FILES_A_PASS):
             oldest = self._log.expendable()
@@ -129,7 +129,7 @@ class Retention:
             log.warning("%s is still being read; it is removed in %.0f s at the latest", file.path, grace)
 
     def _release_hanging(self) -> None:
-        """Remove files whose last view is gone, and those whose time is over: readers keep the bytes, not the name."""
+        """Remove dropped files that no reader holds or whose deadline has passed; a reader keeps the bytes."""
         now = self._env.clock.monotonic()
         gone = [doomed for doomed in self._hanging if doomed.file.close() or doomed.deadline <= now]
         for doomed in gone:
@@ -140,7 +140,7 @@ class Retention:
         log.info("delete %s", file.path)
         self._worker.submit(partial(self._env.files.remove, file.path))
 
-    # -- what points into it --------------------------------------------------------------------------------------
+    # -- queues and index -----------------------------------------------------------------------------------------
 
     async def _clean_queues(self) -> None:
         pause = self.options.delete_consumequeue_files_interval.total_seconds()

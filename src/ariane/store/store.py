@@ -1,4 +1,4 @@
-"""The store as the broker sees it: one log, its queues, its index, and the work in the background."""
+"""The message store: one log, its queues and index, and the background work on them."""
 
 import asyncio
 import logging
@@ -47,9 +47,10 @@ _NEVER_UNUSED: Final = frozenset((SCHEDULE_TOPIC, HALF_OP_TOPIC))
 
 
 class MessageStore(StoreReader):
-    """A store folder in use. `open` (blocking), `start`, then everything from the event loop's thread, then `close`.
+    """A store folder in use: `open` (blocking), `start`, then calls from the event loop's thread, then `close`.
 
-    Without `start` nothing happens in the background: flushing and dispatching are done when asked for.
+    Without `start` nothing runs in the background: the caller flushes and dispatches.
+    `make_log` makes the log; a replicated log takes the place of the plain commitlog.
     """
 
     def __init__(self, options: StoreOptions, env: Env, make_log: LogFactory = CommitLog) -> None:
@@ -67,10 +68,10 @@ class MessageStore(StoreReader):
         self._dispatch_due = False
         self._held = False
 
-    # -- life -----------------------------------------------------------------------------------------------------
+    # -- opening --------------------------------------------------------------------------------------------------
 
     def open(self) -> RecoveryReport:
-        """Lock the folder, load it and bring it back to where it can be used. Takes seconds after a crash."""
+        """Lock the folder, load and recover it. Takes seconds after a crash."""
         began = self.env.clock.monotonic()
         files = self.env.files
         for folder in (self.layout.root, self.layout.commitlog, self.layout.consumequeue):
@@ -95,7 +96,7 @@ class MessageStore(StoreReader):
         return report
 
     def _build(self, report: RecoveryReport) -> None:
-        """Make the parts, with the file sizes that the store has."""
+        """Create the parts, with the file sizes found on disk."""
         o, files, clock = self.options, self.env.files, self.env.clock
         file_size = commitlog_file_size(files, self.layout.commitlog, o.commitlog_file_size, report.notes)
         file_entries = consumequeue_file_entries(files, self.layout, o.consumequeue_file_entries, report.notes)
@@ -170,7 +171,7 @@ class MessageStore(StoreReader):
         self._opened = True
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin the work in the background."""
+        """Start the background work."""
         self._loop = loop
         for worker in (self._sync_worker, self._file_worker, self._allocate_worker):
             worker.start(loop)
@@ -185,7 +186,7 @@ class MessageStore(StoreReader):
         self._tasks = [loop.create_task(job) for job in jobs]
 
     async def close(self) -> None:
-        """Make everything durable and let the folder go. If that fails, the next start recovers as after a crash."""
+        """Flush everything and unlock the folder. If that fails, the next start recovers as after a crash."""
         if not self._opened:
             return
         self._opened = False
@@ -231,7 +232,7 @@ class MessageStore(StoreReader):
                 self.dispatch_now()
 
     def tick(self) -> None:
-        """What is to be done about once a second: write queue entries, and try again what failed."""
+        """Run about once a second: write queue entries and retry what failed."""
         if self.dispatch_behind:
             self.dispatch_now()
         if "room" in self.health.reasons:
@@ -246,14 +247,14 @@ class MessageStore(StoreReader):
         else:
             self.health.clear("room")
 
-    # -- in -------------------------------------------------------------------------------------------------------
+    # -- appending -----------------------------------------------------------------------------------------------
 
     def hold(self) -> None:
         """Begin a burst: what is appended until `dispatch_now` has one store time and becomes visible at once."""
         self._held = True
 
     def append(self, unit: Unit) -> PutResult:
-        """Append a message: it gets its offsets and its store time here. Waits for nothing."""
+        """Append a message and assign its offsets and store time. Does not block."""
         if self._held and not self._appender.moment:
             self._appender.moment = self._appender.ask_time()
         result = self._appender.append(unit)
@@ -287,7 +288,8 @@ class MessageStore(StoreReader):
     def append_batch(self, unit: Unit) -> PutResult:
         """Append the messages that the body of `unit` holds, contiguous in the log; all or none.
 
-        They share what else it says, and its properties stand behind those of each. ProtocolError when it is no batch.
+        All messages share the unit's other fields; its properties are appended to each message's own. Raises
+        ProtocolError when the body is not a batch.
         """
         if self._held and not self._appender.moment:
             self._appender.moment = self._appender.ask_time()
@@ -312,7 +314,7 @@ class MessageStore(StoreReader):
                 self._schedule_dispatch()
 
     def _commit(self) -> None:
-        """Let readers see what was appended; with a transient pool they wait for its interval."""
+        """Make appended messages readable; with a transient pool its interval does that."""
         if not self.log.transient:
             self.log.commit()
 
@@ -340,13 +342,13 @@ class MessageStore(StoreReader):
             self.health.fail("index", f"the index could not be written: {error}")
 
     def add_dispatch_listener(self, listener: DispatchListener) -> None:
-        """Have `listener` called with the messages that have just reached their queues."""
+        """Call `listener` with every batch of messages put into their queues."""
         self.dispatcher.listeners.append(listener)
 
     # -- upkeep ---------------------------------------------------------------------------------------------------
 
     def change_options(self, options: StoreOptions) -> None:
-        """Take other values of what may change while running: limits, time-outs and retention; sizes and paths stay."""
+        """Change limits, time-outs and retention at run time; sizes and paths stay."""
         self.options = options
         self.puller.set_options(options)
         self.retention.options = options
@@ -357,7 +359,7 @@ class MessageStore(StoreReader):
         """Cut log, queues, index and checkpoint at `end`, where a record begins, and continue from there.
 
         Replication calls this when another copy of the log is right. Blocks until running writes are done. Messages
-        after `end` are gone; whoever waits for one of them to be flushed is told that it failed. A crash on the way
+        after `end` are gone, and waiting for one of them to be flushed fails. A crash on the way
         leaves the log with all or some of them, and queues and index that agree with it.
         """
         self.log.commit()
@@ -395,14 +397,14 @@ class MessageStore(StoreReader):
             self.table.drop(queue)
 
     def clean_unused_topics(self, known: set[str]) -> int:
-        """Drop the queues of topics that nobody knows any more."""
+        """Drop the queues of topics not in `known`."""
         unused = self.table.topics() - known - _NEVER_UNUSED
         for topic in unused:
             self.delete_topic(topic)
         return len(unused)
 
     def delete_expired_files(self) -> None:
-        """Have the next passes delete expired log files whatever the hour."""
+        """Delete expired log files in the next passes, at any hour."""
         self.retention.manual_passes = MANUAL_PASSES
 
     def clean_expired_consumequeues(self) -> int:
@@ -431,7 +433,7 @@ class MessageStore(StoreReader):
         return self.health.writable
 
     def runtime_info(self) -> dict[str, str]:
-        """What the store alone knows of GET_BROKER_RUNTIME_INFO: disks and borders."""
+        """The store's part of GET_BROKER_RUNTIME_INFO: disk ratios and log offsets."""
         log_ratio, queue_ratio = self.retention.disk_ratios()
         return {
             f"commitLogDiskRatio_{self.layout.commitlog}": str(log_ratio),

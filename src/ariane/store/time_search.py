@@ -1,4 +1,4 @@
-"""Finding a queue offset by store time."""
+"""Finds a queue offset by store time."""
 
 from ariane.store.log.log import Log
 from ariane.store.queue.consumequeue import ConsumeQueue
@@ -15,7 +15,7 @@ def entry_time(source: Log, queue: ConsumeQueue, offset: int) -> int:
 def offset_by_time(source: Log, queue: ConsumeQueue, ms: int) -> int:
     """The first message stored at `ms`; when there is none, the one stored nearest to it, the older of two equal ones.
 
-    Before the first message that is the first, behind the last it is the last.
+    Before the first message this is the first, after the last it is the last.
     """
     low, high = queue.min_offset, queue.max_offset
     if low >= high:

@@ -1,4 +1,4 @@
-"""A thread that does slow things one after the other, and tells the event loop when they are done."""
+"""A thread that runs slow jobs in order and reports their results to the event loop."""
 
 import logging
 import threading
@@ -13,7 +13,7 @@ Done = Callable[[BaseException | None], None]
 
 
 class Worker:
-    """Runs jobs in order. When it is not running a job is done at once by the caller, which makes tests exact."""
+    """Runs jobs in order. When it is not started, the caller runs the job at once, which makes tests exact."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -30,7 +30,7 @@ class Worker:
         self._thread.start()
 
     def submit(self, job: Job, done: Done | None = None) -> None:
-        """Have `job` done; `done` is called on the loop with None or what the job raised."""
+        """Run `job`; `done` is called on the loop with None or the exception of the job."""
         if self.running:
             self._jobs.put((job, done))
         else:
@@ -41,7 +41,7 @@ class Worker:
                 raise error
 
     def stop(self) -> None:
-        """Return when all jobs are done. Later jobs are done by their callers."""
+        """Return when all jobs are done. Later jobs are run by their callers."""
         self.running = False
         if self._thread is not None:
             self._jobs.put(None)

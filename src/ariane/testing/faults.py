@@ -1,4 +1,4 @@
-"""A file system in memory that knows what is durable: it fails, fills up and loses power when told to.
+"""A file system in memory that tracks what is durable: it fails, fills up and loses power on command.
 
 >>> files = MemoryFiles()
 >>> files.replace(Path("/a"), b"old")
@@ -69,7 +69,7 @@ class MemoryFiles:
         self._locks: dict[Path, str] = {}
         self._crashed = False
 
-    # -- what is done to it ---------------------------------------------------------------------------------------
+    # -- faults ---------------------------------------------------------------------------------------------------
 
     def fail(self, operation: str, error: int = errno.EIO, part: str = "", times: int = -1) -> Rule:
         """Have calls fail from now on."""

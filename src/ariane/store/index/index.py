@@ -1,4 +1,4 @@
-"""The index: which messages have a key. Files are named by the time they were made; the newest is written."""
+"""The index of message keys. Files are named by their creation time; only the newest is written."""
 
 import logging
 import time
@@ -25,7 +25,7 @@ class Index:
         self._clock = clock
 
     def add(self, batch: list[Dispatched]) -> None:
-        """Index the keys of messages; what the newest file has already is left out."""
+        """Index the keys of messages; skips what the newest file already holds."""
         file = self.files[-1] if self.files else None
         for message in batch:
             physical = message.physical_offset
@@ -40,7 +40,7 @@ class Index:
             file.write_header()
 
     def _add_with_care(self, message: Dispatched, file: IndexFile | None) -> IndexFile | None:
-        """The same where a message has many keys, or there may be no room for them."""
+        """Add a message with several keys, or when there may be no room for them."""
         hashes = hashes_of(message)
         physical, store_time = message.physical_offset, message.store_time
         if not hashes:
@@ -101,7 +101,7 @@ class Index:
         return self.files[-1].end_time if self.files else 0
 
     def expired(self, log_min: int) -> list[IndexFile]:
-        """Take out the files that point only to what the log has no longer; the newest stays."""
+        """Remove and return the files whose messages are all gone from the log; the newest stays."""
         count = 0
         while count < len(self.files) - 1 and self.files[count].end_offset < log_min:
             count += 1
@@ -116,7 +116,7 @@ class Index:
 
 
 def hashes_of(message: Dispatched) -> list[int]:
-    """The hashes under which a message is found: its unique key and each word of its keys."""
+    """The hashes of a message's unique key and of each word of its keys."""
     hashes = [message.unique_hash] if message.unique_hash >= 0 else []
     if message.keys is not None:
         head = message.queue.key_hash

@@ -30,7 +30,7 @@ BIG_ENDIAN: Final = sys.byteorder == "big"
 
 
 class IndexFile:
-    """An open index file. What is put stays here until `write_header`, but for the slots."""
+    """An open index file. New entries stay in memory until `write_header`; slots are written at once."""
 
     __slots__ = (
         "_allocated",
@@ -113,7 +113,7 @@ class IndexFile:
         self.end_time = store_time
 
     def write_header(self) -> None:
-        """Bring the file up to date: the entries that were put, then the header that counts them."""
+        """Write the new entries, then the header that counts them."""
         if self.count > self._fresh_at:
             self.file.write(self.entries_at + self._fresh_at * INDEX_ENTRY_SIZE, self._fresh.getvalue())
             self._fresh.truncate(0)
@@ -138,7 +138,7 @@ class IndexFile:
         return found
 
     def in_time(self, begin: int, end: int) -> bool:
-        """Whether the times of this file and [begin, end] meet."""
+        """Whether the times of this file overlap [begin, end]."""
         return begin <= self.end_time and end >= self.begin_time
 
     def select(self, key_hash: int, most: int, begin: int, end: int) -> list[int]:
@@ -156,7 +156,7 @@ class IndexFile:
         return offsets
 
     def cut(self, count: int) -> None:
-        """Keep the entries before number `count` and hang them into the slots anew: right whatever the slots held."""
+        """Keep the entries before number `count` and rebuild slots and chains from them."""
         slots = array("i", bytes(self.slots * SLOT_SIZE))
         at = self.entries_at + INDEX_ENTRY_SIZE
         kept = self.file.read(at, (count - 1) * INDEX_ENTRY_SIZE)
@@ -194,7 +194,7 @@ class IndexFile:
 
 
 def _swapped(value: i64) -> i64:
-    """A number of 32 bits in the other byte order: files are big-endian, machines are not."""
+    """A 32-bit number in the other byte order: files are big-endian."""
     if BIG_ENDIAN:
         return value
     return (value & 0xFF) << 24 | (value & 0xFF00) << 8 | value >> 8 & 0xFF00 | value >> 24

@@ -1,6 +1,6 @@
-"""Opening index files, and repairing them after a crash.
+"""Opens index files and repairs them after a crash.
 
-An index is derived from the log: whatever cannot be trusted is dropped and built again from there.
+The index is derived from the log: what is damaged is dropped and rebuilt from there.
 """
 
 import logging
@@ -29,7 +29,7 @@ def index_names(files: Files, folder: Path) -> list[str]:
 
 
 def index_shape(files: Files, folder: Path, slots: int, entries: int, notes: list[str]) -> tuple[int, int]:
-    """Slots and entries of the files that are there: which part of their length is which, the first entry shows."""
+    """Slots and entries of the existing files, found from their length and their first and last entry."""
     for name in index_names(files, folder):
         size = files.size(folder / name)
         file = files.open(folder / name)
@@ -61,7 +61,7 @@ def _shape_of(file: PlainFile, size: int, slots: int, entries: int) -> tuple[int
 
 
 def _has_entry(file: PlainFile, slots: int, number: int, log_offset: int) -> bool:
-    """Whether behind so many slots the entry of this number has this offset, and its slot is in use."""
+    """Whether entry `number` after this many slots has this log offset, and its slot is in use."""
     raw = file.pread(HEADER_SIZE + slots * SLOT_SIZE + number * INDEX_ENTRY_SIZE, INDEX_ENTRY_SIZE)
     if len(raw) < INDEX_ENTRY_SIZE:
         return False
@@ -88,7 +88,7 @@ def load_index(files: Files, index: Index, notes: list[str]) -> None:
         if files.size(path) == expected:
             index.files.append(IndexFile(files, path, index.slots, index.entries))
         else:
-            notes.append(f"the index file {name} has {files.size(path)} bytes instead of {expected} and is made anew")
+            notes.append(f"the index file {name} has {files.size(path)} bytes instead of {expected} and is rebuilt")
             drop_index(files, index)
             return
 
@@ -103,7 +103,7 @@ def drop_index(files: Files, index: Index) -> None:
 
 
 def repair_index(files: Files, index: Index, durable_time: int) -> int:
-    """Cut every file behind the checkpoint at its last entry that can be trusted.
+    """Cut every file newer than the checkpoint after its last consistent entry.
 
     Returns the log offset from which messages must be indexed again; -1 when that is the end of the index as it is.
     """
@@ -145,7 +145,7 @@ def _cut_last_message(files: Files, index: Index, keep: int) -> int:
 
 
 def cut_index(files: Files, index: Index, log_end: int) -> None:
-    """Drop the entries of messages that the log has not (any more)."""
+    """Drop the entries of messages at `log_end` or later."""
     while index.files and index.files[-1].end_offset >= log_end:
         file = index.files[-1]
         file.write_header()  # entries that wait in memory

@@ -1,4 +1,4 @@
-"""Log files made ahead of need, so that an append never waits for a gigabyte to be reserved."""
+"""Creates log files ahead of need, so that an append does not wait for a gigabyte to be reserved."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ _WARM_STEP = 1 << 20  # a page fault holds the interpreter lock: many short ones
 
 
 class Allocator:
-    """Makes one file ahead in a thread. Without a running worker everything happens in `take`."""
+    """Creates one file ahead in a thread. Without a running worker `take` creates it."""
 
     def __init__(self, files: Files, worker: Worker, warm: bool) -> None:
         self._files = files
@@ -18,14 +18,14 @@ class Allocator:
         self._ordered: dict[Path, Order] = {}
 
     def order(self, path: Path, size: int) -> None:
-        """Begin to make `path` in the background."""
+        """Start creating `path` in the background."""
         if self._worker.running and path not in self._ordered:
             order = Order(self, path, size)
             self._ordered[path] = order
             self._worker.submit(order.make)
 
     def take(self, path: Path, size: int) -> MappedFile:
-        """The file, made by now or made here; raises OSError when the disk has no room."""
+        """The file, created ahead or now; raises OSError when the disk has no room."""
         order = self._ordered.pop(path, None)
         if order is not None:
             order.wait()
@@ -44,7 +44,7 @@ class Allocator:
         return file
 
     def forget(self) -> None:
-        """Remove what was made ahead and never used."""
+        """Remove files that were created ahead and not used."""
         for order in self._ordered.values():
             order.wait()
             if order.file is not None:
@@ -54,7 +54,7 @@ class Allocator:
 
 
 class Order:
-    """One file on its way."""
+    """One file being created."""
 
     def __init__(self, allocator: Allocator, path: Path, size: int) -> None:
         self.path = path
@@ -67,7 +67,7 @@ class Order:
         try:
             self.file = self._allocator.make(self.path, self._size, warm=True)
         finally:
-            self._ready.set()  # without a file `take` tries itself and gets the error at first hand
+            self._ready.set()  # without a file `take` tries again and raises the error
 
     def wait(self) -> None:
         self._ready.wait()

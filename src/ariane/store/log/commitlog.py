@@ -1,7 +1,7 @@
 """The commitlog: files of one size, named by the offset of their first byte, that together are one log.
 
-A record never crosses a file: when it does not fit, a filler says so and the record goes to the next file. At least the
-8 bytes of a filler stay free after every record.
+A record never crosses a file: when it does not fit, a filler ends the file and the record starts the next one. At least
+the 8 bytes of a filler stay free after every record.
 """
 
 from collections.abc import Callable

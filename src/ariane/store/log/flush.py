@@ -1,4 +1,4 @@
-"""Making the log durable: group commit for those who wait, intervals for those who do not."""
+"""Flushes the log: group commit for callers that wait, intervals for the rest."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ _PAGE = 4096
 
 
 class Waiter:
-    """Somebody who waits for the log to be durable up to `end`."""
+    """A caller that waits for the log to be durable up to `end`."""
 
     __slots__ = ("deadline", "done", "end", "served")
 
@@ -55,9 +55,9 @@ class Round:
 
 
 class Flusher:
-    """Syncs the log in one thread. While one round is on its way the next gathers its waiters: one sync serves all.
+    """Syncs the log in one thread. While a round runs, the next one gathers its waiters: one sync serves all of them.
 
-    After a failed sync nobody knows what the disk has. All that was not synced before is written again from memory and
+    After a failed sync the state of the disk is unknown. Everything not synced before is written again from memory and
     synced once more, and until that has worked the store takes no messages.
     """
 
@@ -88,7 +88,7 @@ class Flusher:
         self.last_store_time: Callable[[], int] = int
         self.last_unit: Callable[[], int] = int
 
-    # -- those who wait -------------------------------------------------------------------------------------------
+    # -- waiting callers -------------------------------------------------------------------------------------------
 
     def wait(self, end: int, done: FlushDone) -> None:
         """Call `done` with True when the log is durable up to `end`, with False when that failed or took too long."""
@@ -176,7 +176,7 @@ class Flusher:
             else:
                 self._deadline_set.clear()
 
-    # -- those who do not -----------------------------------------------------------------------------------------
+    # -- intervals -----------------------------------------------------------------------------------------------
 
     async def run_intervals(self) -> None:
         """Flush from time to time, and try again after a failure."""

@@ -1,4 +1,4 @@
-"""Tools for a store that no broker uses: look into it, check every byte of it, take messages out, rebuild what can be.
+"""Tools for a store that no broker has open: inspect, verify and dump it, rebuild queues and index.
 
 Nothing here changes the log; only `rebuild` writes at all.
 """

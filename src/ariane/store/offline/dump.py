@@ -1,4 +1,4 @@
-"""Messages out of a store, one JSON object each."""
+"""Dumps messages of a store, one JSON object each."""
 
 import base64
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def as_json(stored: StoredLog, message: Dispatched) -> dict[str, Any]:
     """A message in RocketMQ's words. A body that is text is given as text, else in base64."""
     unit = decode_unit(stored.bytes_of(message))
     properties = decode_properties(unit.properties.decode(errors="replace"))
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "topic": message.topic,
         "queueId": unit.queue_id,
         "queueOffset": unit.queue_offset,
@@ -68,7 +68,7 @@ def as_json(stored: StoredLog, message: Dispatched) -> dict[str, Any]:
         "preparedTransactionOffset": unit.prepared_offset,
         "properties": properties,
     }
-    return told | _body(unit.body)
+    return fields | _body(unit.body)
 
 
 def _body(body: bytes) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What is in a store, without reading all of it."""
+"""Summarises a store without reading all of it."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,7 +61,7 @@ class Inspection:
     log: list[LogFileFacts] = field(default_factory=list)
     log_min: int = 0
     log_end: int = 0  # end of the last message
-    waiting: int = 0  # messages at the end of the log that no queue knows yet
+    waiting: int = 0  # messages at the end of the log that are in no queue yet
     queues: list[QueueFacts] = field(default_factory=list)
     index: list[IndexFacts] = field(default_factory=list)
     config: list[str] = field(default_factory=list)
@@ -123,7 +123,7 @@ class _Entries:
         return found
 
     def end(self) -> int:
-        """The number behind the last entry: entries come first, and empty ones behind them."""
+        """The number after the last entry; empty ones follow the entries."""
         low, high = self.low, self.low + len(self._views) * self._per_file
         while low < high:
             middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Reading a store without changing it: the log unit by unit, also past damage, and the entries of queues."""
+"""Reads a store without changing it: units of the log, past damage too, and entries of queues."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ PROGRESS_STEP = 1 << 20
 
 
 def no_progress(done: int, total: int) -> None:
-    """For those who do not watch."""
+    """Report nothing."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """A part of the log that is no whole message, with messages behind it."""
+    """A part of the log that is not a whole message, with messages after it."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class StoredLog:
 
     def walk(self, progress: Progress = no_progress) -> Iterator[Dispatched | Damage]:
         """All whole units in order, and the damaged parts between. Afterwards `end` is the end of the last unit."""
-        total, before, told = self.size, 0, 0
+        total, before, reported = self.size, 0, 0
         for segment in self.segments:
             at = 0
             while at >= 0:
@@ -62,14 +62,14 @@ class StoredLog:
                     damage, at = self._past_damage(segment, at)
                     if damage is not None:
                         yield damage
-                if before + at > told + PROGRESS_STEP:
-                    told = before + at
-                    progress(told, total)
+                if before + at > reported + PROGRESS_STEP:
+                    reported = before + at
+                    progress(reported, total)
             before += len(segment.memory)
         progress(total, total)
 
     def _past_damage(self, segment: LogSegment, at: int) -> tuple[Damage | None, int]:
-        """What lies at a place where no unit is: damage if units follow, and where they do; else -1."""
+        """The damage at a position without a unit, and where units follow; -1 when none do."""
         if kind_at(segment.memory, at) == END_OF_FILE:
             return None, -1
         following = find_unit(segment, at, self.table)
@@ -83,7 +83,7 @@ class StoredLog:
         return any(find_unit(other, 0, self.table) >= 0 for other in behind)
 
     def tail(self, start: int) -> tuple[int, int]:
-        """How many whole units follow each other from a place on, and where the last one ends."""
+        """The number of contiguous whole units from `start` on, and the end of the last one."""
         count, end = 0, start
         while (segment := self.segment_at(end)) is not None:
             found = read_unit(segment.memory, end - segment.base, end, True, self.table)
@@ -96,7 +96,7 @@ class StoredLog:
         return count, end
 
     def unit_at(self, physical: int) -> Dispatched | None:
-        """The whole unit at a place; None when there is none."""
+        """The whole unit at a physical offset; None when there is none."""
         segment = self.segment_at(physical)
         if segment is None:
             return None

@@ -1,4 +1,4 @@
-"""Making queues and index anew from the log, which is not changed. The old ones go when the new ones are whole."""
+"""Rebuilds queues and index from the log, which is not changed. The old ones stay until the new ones are complete."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _OPEN_FILES = 256
 
 @dataclass
 class Rebuilt:
-    """What a rebuild has made, and the parts of the log it had to leave out."""
+    """The result of a rebuild, with the damaged parts of the log that it skipped."""
 
     messages: int = 0
     queues: int = 0
@@ -112,7 +112,7 @@ class _Builder:
 
 
 def _swap(files: Files, layout: Layout, new: Layout) -> None:
-    """Put the new folders in the place of the old. After a crash in between, a start builds what is missing itself."""
+    """Replace the old folders by the new ones. After a crash in between, recovery rebuilds what is missing."""
     pairs = ((layout.consumequeue, new.consumequeue), (layout.index, new.index))
     for current, replacement in pairs:
         old = current.with_name(current.name + ".old")

@@ -1,4 +1,4 @@
-"""Checking every byte of a store that can be checked: units, queue entries against units, index chains against both."""
+"""Verifies a store: units, queue entries against units, index chains against both."""
 
 import sys
 from array import array
@@ -25,7 +25,7 @@ MAX_TOLD = 1000
 
 @dataclass
 class Findings:
-    """What was checked, and what is wrong."""
+    """The number of things checked, and the problems found."""
 
     messages: int = 0
     log_end: int = 0
@@ -60,7 +60,7 @@ def verify(files: Files, layout: Layout, slots: int, index_entries: int, progres
 
 
 def _check_log(stored: StoredLog, findings: Findings, progress: Progress) -> dict[tuple[str, int], int]:
-    """Check all units; gives for each queue the offset behind its last message."""
+    """Check all units; returns for each queue the offset after its last message."""
     ends: dict[tuple[str, int], int] = {}
     for found in stored.walk(progress):
         if isinstance(found, Damage):
@@ -84,7 +84,7 @@ def _check_end(topic: str, queue_id: int, end: int, expected: int, findings: Fin
 
 
 def _check_queue(files: Files, stored: StoredLog, topic: str, queue_id: int, folder: Path, findings: Findings) -> int:
-    """Check each entry against its message; gives the number behind the last."""
+    """Check each entry against its message; returns the number after the last."""
     end = 0
     for number, physical, size, code in stored_entries(files, folder):
         end = number + 1
@@ -179,7 +179,7 @@ def _check_keys(stored: StoredLog, first: int, found: Iterator[Entry], findings:
     )
     for entry, key in zip_longest(found, expected):
         if entry is None:
-            findings.wrong(f"index: the message at {key[1]} and those behind it are not indexed")
+            findings.wrong(f"index: the message at {key[1]} and those after it are not indexed")
             return
         if key is None or key != (entry.key_hash, entry.offset):
             instead = "no message" if key is None else f"log {key[1]}"

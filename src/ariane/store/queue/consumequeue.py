@@ -1,7 +1,7 @@
 """One queue of a topic: 20-byte entries that point into the commitlog.
 
 Entries are written to files in the background; until then, and for a while after, they are served from `tail`. Only the
-event loop changes a queue. Files are never mapped: tens of thousands of queues must fit into the limits of a process.
+event loop changes a queue. Files are not mapped: tens of thousands of queues must fit into the limits of a process.
 """
 
 import logging
@@ -22,8 +22,8 @@ log = logging.getLogger("ariane.store")
 
 _MAX_GAP: Final = 1 << 20
 _MAX_OFFSET: Final = 1 << 48  # more than any queue has; its position in bytes still fits into 64 bits
-KEEP: Final = 1024  # written entries kept in memory, so that a consumer near the end needs no system call
-AHEAD: Final = 1024  # entries that are read at once for who reads on
+KEEP: Final = 1024  # written entries kept in memory: consumers near the end need no system call
+AHEAD: Final = 1024  # entries read at once for sequential readers
 
 
 class ConsumeQueue:
@@ -61,21 +61,21 @@ class ConsumeQueue:
     )
 
     def __init__(self, topic: str, queue_id: int, folder: Path, file_entries: int, reader: OpenFiles) -> None:
-        # What every message touches comes first, so that it lies together in memory.
+        # Fields used for every message come first, to share cache lines.
         bytes_topic = topic.encode()
         self.puts = PutCount()
         self.topic_field = bytes((len(bytes_topic),)) + bytes_topic  # as in a unit
         self.queue_id = queue_id
-        self.next_offset = 0  # what the next append gets; ahead of max_offset by what is not dispatched yet
+        self.next_offset = 0  # of the next append; ahead of max_offset by messages not dispatched yet
         self.max_offset = 0
         self.max_physical = -1  # end of the last message
         self.key_hash = 0
-        self._fresh: BytesWriter | None = None  # the newest entries, which `tail` has when somebody asks for it
+        self._fresh: BytesWriter | None = None  # newest entries, moved into `tail` on demand
         self.is_schedule = topic == SCHEDULE_TOPIC
         self.is_dirty = False
-        """Whether the table counts this queue among those with entries to write."""
+        """Whether the table lists this queue as one with entries to write."""
         self.dropped = False
-        """Whether the table knows this queue no more."""
+        """Whether the queue was removed from the table."""
         self.topic = topic
         self.bytes_topic = bytes_topic
         self.folder = folder
@@ -86,13 +86,13 @@ class ConsumeQueue:
         self.read_base = -1
         self.read_path = folder  # the file that was read last
         self.min_offset = 0
-        self._ahead = b""  # entries of files that the next readers will want
+        self._ahead = b""  # entries read ahead
         self._ahead_first = 0
         self._tail = bytearray()
         self.tail_first = 0
         self.written = 0
-        self.blank_from = -1  # entries from here to `written` are to be written as blanks, once
-        self.epoch = 0  # grows when all entries are dropped, so that a write still under way is not taken for ours
+        self.blank_from = -1  # blank entries from here to `written` are still to be written
+        self.epoch = 0  # changes when all entries are dropped, to ignore writes started before
 
     def put(self, physical: int, size: int, tags_code: int, queue_offset: int) -> bool:
         """Add an entry; False when it was there already."""
@@ -140,7 +140,7 @@ class ConsumeQueue:
         elif queue_offset - self.max_offset > _MAX_GAP:
             log.warning("%s/%d ends at %d: entry %d is not", self.topic, self.queue_id, self.max_offset, queue_offset)
             return False
-        else:  # entries are missing: offsets of the others stay true when blanks take their place
+        else:  # blanks take the place of missing entries, so that offsets stay true
             self.tail.extend(BLANK_ENTRY * (queue_offset - self.max_offset))
         return True
 
@@ -150,7 +150,7 @@ class ConsumeQueue:
         self.min_offset = self.max_offset = self.tail_first = self.written = queue_offset
 
     def restart(self) -> None:
-        """Begin at offset 0 again: the topic was deleted and made anew, and older entries are of no use."""
+        """Start over at offset 0: the topic was deleted and created again, older entries are obsolete."""
         for base in self.files:
             self.reader.doom(self.path(base))
         self.files.clear()
@@ -193,7 +193,7 @@ class ConsumeQueue:
         count = min(count, self.file_entries - in_file, self.written - offset)
         if count <= 0 or not self.has_file(base):
             return b""
-        if count == 1:  # somebody searches
+        if count == 1:  # a search
             return self._read(base, in_file, 1)
         start = (offset - self._ahead_first) * ENTRY_SIZE
         if start < 0 or start + count * ENTRY_SIZE > len(self._ahead):
@@ -206,7 +206,7 @@ class ConsumeQueue:
         return self._ahead[start : start + count * ENTRY_SIZE]
 
     def _read(self, base: int, in_file: int, count: int) -> bytes:
-        if base != self.read_base:  # a path is dear to make, and readers stay in one file for long
+        if base != self.read_base:  # building a Path is expensive, and readers stay in one file for long
             self.read_base = base
             self.read_path = self.path(base)
         return self.reader.get(self.read_path, self.file_bytes).pread(in_file * ENTRY_SIZE, count * ENTRY_SIZE)
@@ -238,14 +238,14 @@ class ConsumeQueue:
         return ENTRY.unpack(raw) if len(raw) == ENTRY_SIZE else None
 
     def roll(self, offset: int) -> int:
-        """The first entry of the file behind the one that holds `offset`."""
+        """The first entry of the file after the one that holds `offset`."""
         return offset + self.file_entries - offset % self.file_entries
 
     def unwritten(self) -> int:
         return self.max_offset - self.written
 
     def take_unwritten(self) -> tuple[int, bytes]:
-        """The first entry to be written, and the bytes of it and all behind it, for the thread that writes them."""
+        """The offset of the first entry not in a file, and the bytes of all from there on."""
         first = self.written
         data = bytes(self.tail[(first - self.tail_first) * ENTRY_SIZE :])
         if self.blank_from >= 0:
@@ -254,7 +254,7 @@ class ConsumeQueue:
         return first, data
 
     def wrote(self, first: int, count: int, keep: int = KEEP) -> None:
-        """Entries `first` to `first + count` are in their files now; forget them but the last few."""
+        """Note that `count` entries from `first` on are in files; keep only the last few in memory."""
         self.blank_from = -1
         self.written = first + count
         for base in range(first - first % self.file_entries, self.written, self.file_entries):
@@ -266,13 +266,13 @@ class ConsumeQueue:
             self.tail_first += drop
 
     def correct_min(self, log_min: int) -> None:
-        """The first entry whose message is still in the log becomes the first of the queue."""
+        """Set `min_offset` to the first entry whose message is still in the log."""
         low = max(self.min_offset, self.files[0] if self.files else self.tail_first)
         self.min_offset = first_at(self, low, self.max_offset, log_min)
 
 
 def first_at(queue: ConsumeQueue, low: int, high: int, physical: int) -> int:
-    """The first entry in [low, high) whose message lies at `physical` or behind; `high` when there is none."""
+    """The first entry in [low, high) whose message is at `physical` or later; `high` when there is none."""
     while low < high:
         middle = (low + high) // 2
         raw = queue.entries(middle, 1)

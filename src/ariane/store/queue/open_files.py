@@ -1,4 +1,4 @@
-"""A bounded set of open files: the queues have far more files than a process may have descriptors."""
+"""A bounded set of open files: queues have more files than a process may have descriptors."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -11,14 +11,14 @@ _MOST_LENT: Final = 256
 
 
 class OpenFiles:
-    """Opens on demand, closes what was not used for longest. Each thread has its own."""
+    """Opens on demand, closes the least recently used. Each thread has its own set."""
 
     def __init__(self, files: Files, capacity: int) -> None:
         self._files = files
         self._capacity = capacity
         self._open: OrderedDict[Path, PlainFile] = OrderedDict()
         self._lent: deque[Callable[[], None]] = deque()
-        self.doomed: list[Path] = []  # for the thread that writes: only it may remove what it may have open
+        self.doomed: list[Path] = []  # to be removed by the writing thread, which may have them open
 
     def get(self, path: Path, size: int) -> PlainFile:
         """The file, opened (and created sparse with `size` bytes) if it was not."""
@@ -33,7 +33,7 @@ class OpenFiles:
         return opened
 
     def lend(self, give_back: Callable[[], None]) -> None:
-        """Somebody keeps a part of a file in memory. When many do, who began first gives it back."""
+        """Register a part of a file kept in memory; beyond a limit the oldest holder gives it back."""
         self._lent.append(give_back)
         if len(self._lent) > _MOST_LENT:
             self._lent.popleft()()

@@ -1,4 +1,4 @@
-"""All queues of a store, and the writing of their entries to files."""
+"""All queues of a store."""
 
 import logging
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ log = logging.getLogger("ariane.store")
 
 
 class QueueTable:
-    """The queues by topic and number. `dirty` are those with entries that no file has yet."""
+    """The queues by topic and id. `dirty` are those with entries not in a file yet."""
 
     def __init__(self, layout: Layout, files: Files, file_entries: int, open_files: int) -> None:
         self.layout = layout
@@ -31,7 +31,7 @@ class QueueTable:
         return self._queues.get((topic.encode(), queue_id))
 
     def find(self, topic: bytes, queue_id: int) -> ConsumeQueue | None:
-        """The queue, made if it is new; None when its name must not become a folder."""
+        """The queue, created if it is new; None when its name must not become a folder."""
         return self._queues.get((topic, queue_id)) or self._create(topic, queue_id)
 
     def _create(self, topic: bytes, queue_id: int) -> ConsumeQueue | None:
@@ -57,7 +57,7 @@ class QueueTable:
         return [queue for queue in self._queues.values() if queue.topic == topic]
 
     def drop(self, queue: ConsumeQueue) -> None:
-        """Forget a queue and have its files removed."""
+        """Remove a queue; the writer deletes its files."""
         queue.restart()
         queue.dropped = True
         self.reader.doom(queue.folder)
@@ -83,7 +83,7 @@ class QueueTable:
         return sum(queue.unwritten() for queue in self.dirty) * ENTRY_SIZE
 
     def collect(self, least_entries: int) -> EntriesToWrite:
-        """Take the entries of all queues that have at least so many to write."""
+        """Take the entries of all queues that have at least `least_entries` to write."""
         ready = [queue for queue in self.dirty if queue.unwritten() >= least_entries]
         work = EntriesToWrite(self.reader.doomed)
         self.reader.doomed = []
@@ -93,7 +93,7 @@ class QueueTable:
         return work
 
     def wrote(self, work: EntriesToWrite, keep: int = KEEP) -> None:
-        """Note what a finished work has written."""
+        """Note the entries that a finished round has written."""
         for queue, epoch, first, data in work.items:
             if queue.epoch != epoch:
                 continue

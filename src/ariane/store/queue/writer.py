@@ -12,7 +12,7 @@ SYNC_ALL_FROM: Final = 64  # with this many files to sync, one sync of the whole
 
 
 class EntriesToWrite:
-    """One round of writing: collected on the loop, done in a thread, noted on the loop."""
+    """One round of writing: collected on the loop, written in a thread, noted on the loop."""
 
     def __init__(self, doomed: list[Path]) -> None:
         self.doomed = doomed
@@ -26,7 +26,7 @@ class EntriesToWrite:
 
 
 class QueueWriter:
-    """The side of the writing thread: open files, and what is written but not yet durable."""
+    """Used by the writing thread: holds open files and what is written but not durable yet."""
 
     def __init__(self, files: Files, root: Path, open_files: int) -> None:
         self._files = files
@@ -58,7 +58,7 @@ class QueueWriter:
             self._opened.remove(path)
 
     def sync(self) -> None:
-        """Return when all that was written is durable, the names of new files included."""
+        """Make everything written durable, including the names of new files."""
         if len(self._unsynced) >= SYNC_ALL_FROM:
             self._files.sync_all(self._root)
         else:

@@ -1,4 +1,4 @@
-"""Opening the files of a store. Their sizes are read off them: the disk is right, not the configuration."""
+"""Finds the files of a store. Sizes are taken from the files, not from the configuration."""
 
 import logging
 from itertools import pairwise
@@ -47,7 +47,7 @@ def _agreed(found: int, configured: int, what: str, notes: list[str]) -> int:
 
 
 def load_queues(files: Files, table: QueueTable) -> None:
-    """Find all queues; where they end is for `find_end` to say."""
+    """Find all queues; `find_end` finds their ends."""
     root = table.layout.consumequeue
     for topic in files.list(root):
         for number in files.list(root / topic):
@@ -60,7 +60,7 @@ def _load_files(files: Files, queue: ConsumeQueue) -> None:
     bases = [int(name) // ENTRY_SIZE for name in log_names(files, queue.folder)]
     for before, after in pairwise(bases):
         if after - before != queue.file_entries:
-            raise StoreDamaged(f"{queue.folder} has a gap between its files: `ariane store rebuild` makes it anew")
+            raise StoreDamaged(f"{queue.folder} has a gap between its files: rebuild it with `ariane store rebuild`")
     queue.files = bases
     if bases:
         queue.min_offset = bases[0]
@@ -68,9 +68,9 @@ def _load_files(files: Files, queue: ConsumeQueue) -> None:
 
 
 def find_end(queue: ConsumeQueue, physical_limit: int) -> None:
-    """Cut the queue behind the last entry that is valid and points before `physical_limit`.
+    """Cut the queue after the last valid entry that points before `physical_limit`.
 
-    Valid entries come first in a file: the end is found by halving. Files that would be empty go.
+    Valid entries come first in a file: the end is found by bisection. Empty files are removed.
     """
     while queue.files:
         base = queue.files[-1]

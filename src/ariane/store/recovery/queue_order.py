@@ -1,6 +1,6 @@
 """Checks the queue offsets of the units that recovery reads, and corrects the ones that are damaged.
 
-No checksum covers the queue offset of a unit. A torn write cannot change it alone: it lies between the magic and the
+No checksum covers the queue offset of a unit. A torn write cannot change it alone: it is between the magic and the
 physical offset, within one sector of one of them. A whole unit whose queue offset is not the next one of its queue is
 therefore either legal or has a damaged offset:
 
@@ -137,7 +137,7 @@ class QueueOrder:
         if not 0 <= stated <= most:
             return expected
         if following == expected:
-            return LEFT_OUT  # the queue goes on without it: it is a duplicate, or its topic or queue id is damaged
+            return LEFT_OUT  # the queue continues without it: it is a duplicate, or its topic or queue id is damaged
         if stated < expected:
             if stated == 0 and not _one_bit_apart(stated, expected):
                 return 0

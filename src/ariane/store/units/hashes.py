@@ -1,4 +1,4 @@
-"""The hashes by which queues and index know tags and keys: Java's, of texts that are given as bytes."""
+"""Java's string hashes of tags and keys given as bytes, as queues and index store them."""
 
 from types import FunctionType
 from typing import Final
@@ -8,7 +8,7 @@ from ariane.protocol.native import i64, read_i32_be
 
 _MASK: Final = 0xFFFFFFFF
 _SIGN: Final = 0x80000000
-_SHARED: Final = 20  # the ids that one client gives begin with the same characters: address, process, class loader
+_SHARED: Final = 20  # message ids of one client share a prefix: address, process, class loader
 _POWER: Final = pow(31, _SHARED, 1 << 32)
 _MOST: Final = 100_000
 _31_3: Final = 31**3
@@ -24,14 +24,14 @@ def key_hash(text: str) -> int:
 
 
 def _positive(value: int) -> int:
-    """Java's Math.abs of an int given as its 32 bits; the one number that has no positive counts as 0."""
+    """Java's Math.abs of an int given as its 32 bits; the number without a positive counts as 0."""
     if value < _SIGN:
         return value
     return 0 if value == _SIGN else (1 << 32) - value
 
 
 def tags_code(tags: bytes) -> int:
-    """The hash of a tag. Plain Python remembers them, since they repeat."""
+    """The hash of a tag; cached in plain Python, because tags repeat."""
     if not PLAIN:
         quick = _ascii_hash(0, tags, 0, len(tags))
         if quick >= 0:
@@ -60,7 +60,7 @@ def joined_hash(head: int, key: bytes) -> int:
 
 
 def part_hash(head: int, text: bytes, start: int, end: int) -> int:
-    """The same when the key is a part of `text`; byte by byte, which costs least when it is compiled."""
+    """Like `joined_hash`, for a key that is a part of `text`."""
     if PLAIN:
         return joined_hash(head, text[start:end])
     quick = _ascii_hash(head & _MASK, text, start, end)

@@ -1,4 +1,4 @@
-"""Reading message units as the store needs them: whole and well-formed or not, and where they belong."""
+"""Reads and checks message units of the log."""
 
 from struct import Struct
 from typing import Final
@@ -35,9 +35,9 @@ NOTHING: Final = -1
 
 
 class Dispatched:
-    """A message on its way into its queue and the index. `properties` are the stored bytes.
+    """A message for dispatch to its queue and the index. `properties` are the stored bytes.
 
-    `tags_code` and `unique_hash` (-1 when there is none) are what queue and index know of its tags and its unique key.
+    `tags_code` is stored in the queue, `unique_hash` (-1 when there is none) in the index.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class Dispatched:
         self.tags_code = marks.tags_code
         self.keys = marks.keys
         self.unique_hash = -1
-        if sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:  # nobody is to find it
+        if sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:  # must not be found by key
             self.keys = None
         elif marks.unique_end:
             self.unique_hash = part_hash(queue.key_hash, properties, marks.unique_at, marks.unique_end)
@@ -105,12 +105,14 @@ def kind_at(memory: memoryview, at: int) -> int:
 
 
 def read_unit(memory: memoryview, at: int, physical: int, check_crc: bool, table: QueueTable) -> Dispatched | None:
-    """The unit at `at`, which lies at `physical` in the log; None unless it is whole and all its parts agree."""
+    """The unit at position `at`, whose physical offset is `physical`; None unless it is whole and consistent."""
     if at + V4_BODY_AT > len(memory):
         return None
-    size, magic, crc, queue_id, queue_offset, said, sys_flag, store_time, body_length = V4_CHECK.unpack_from(memory, at)
+    size, magic, crc, queue_id, queue_offset, place, sys_flag, store_time, body_length = V4_CHECK.unpack_from(
+        memory, at
+    )
     end = at + size
-    if magic != MAGIC or said != physical or size < V4_BODY_AT or end > len(memory):
+    if magic != MAGIC or place != physical or size < V4_BODY_AT or end > len(memory):
         return None
     body_at = at + V4_BODY_AT
     if sys_flag & _V6_FLAGS:
@@ -148,14 +150,14 @@ def has_zero_sector(memory: memoryview, end: int, properties: int) -> bool:
 
 
 def store_time_of(unit: memoryview) -> int:
-    """The store time of a unit that is known to be whole."""
+    """The store time of a whole unit."""
     sys_flag = _I32.unpack_from(unit, SYS_FLAG_AT)[0]
     found: int = _I64.unpack_from(unit, BORN_HOST_AT + (20 if sys_flag & BORN_HOST_V6 else 8))[0]
     return found
 
 
 def properties_of(unit: memoryview) -> bytes:
-    """The stored properties of a unit that is known to be whole."""
+    """The stored properties of a whole unit."""
     sys_flag = _I32.unpack_from(unit, SYS_FLAG_AT)[0]
     body_at = V4_BODY_AT
     if sys_flag & _V6_FLAGS:

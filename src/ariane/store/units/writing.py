@@ -1,4 +1,4 @@
-"""The bytes of placed units, as `encode_unit` makes them, by the quickest way that there is.
+"""Writes units into the tail of a log, like `encode_unit` but faster.
 
 Compiled, a writer of machine integers costs a fifth of `struct`; in plain Python it would cost four times as much.
 """
@@ -15,13 +15,13 @@ from ariane.protocol.units import MAGIC
 _SIGNED_MAGIC: Final = MAGIC - (1 << 32)
 _FIXED: Final = 72 + 2  # all but hosts, body, topic and properties
 _START: Final = Struct(">iiiiiqqiq")  # before the born host
-_END: Final = Struct(">iqi")  # behind the store host
+_END: Final = Struct(">iqi")  # after the store host
 _I64: Final = Struct(">q")
 _I16: Final = Struct(">h")
 
 
 def fixed_size(born_host: bytes, store_host: bytes, topic_field: bytes) -> int:
-    """The bytes of a unit beside its body and its properties; `topic_field` is the topic behind its length."""
+    """The size of a unit without body and properties; `topic_field` is the topic with its length before it."""
     return _FIXED + len(born_host) + len(store_host) + len(topic_field)
 
 
