@@ -179,7 +179,7 @@ def _check_keys(stored: StoredLog, first: int, found: Iterator[Entry], findings:
     )
     for entry, key in zip_longest(found, expected):
         if entry is None:
-            findings.wrong(f"index: the message at {key[1]} and those after it are not indexed")
+            findings.wrong(f"index: the message at {key[1]} and those behind it are not indexed")
             return
         if key is None or key != (entry.key_hash, entry.offset):
             instead = "no message" if key is None else f"log {key[1]}"
