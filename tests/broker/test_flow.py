@@ -73,9 +73,9 @@ async def test_how_long_messages_took_is_shown(talk_to: Starter) -> None:
     for _ in range(5):
         await talk.send_ok("orders")
     talk.broker.cycle.record(0.3)
-    talk.broker.sample_stats()
+    talk.broker.sampling.sample()
     clock.advance(70)
-    talk.broker.sample_stats()
+    talk.broker.sampling.sample()
     info = KVTable.decode((await talk.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
     assert "[<=0ms]:5 " in info["putMessageDistributeTime"]
     assert "[200~500ms]:1 " in info["putMessageDistributeTime"]
@@ -85,11 +85,11 @@ async def test_totals_of_a_day_turn_over_at_midnight(talk_to: Starter) -> None:
     clock = ManualClock(start_ms=int(datetime(2026, 1, 1, 23, 59, 30).timestamp() * 1000))
     talk = await talk_to(env=Env(clock=clock))
     await talk.send_ok("orders")
-    talk.broker.sample_stats()
+    talk.broker.sampling.sample()
     clock.advance(40)
-    talk.broker.sample_stats()
+    talk.broker.sampling.sample()
     await talk.send_ok("orders")
-    talk.broker.sample_stats()
+    talk.broker.sampling.sample()
     info = KVTable.decode((await talk.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
     assert (info["msgPutTotalTodayMorning"], info["msgPutTotalTodayNow"]) == ("1", "2")
 
@@ -98,13 +98,13 @@ async def test_a_group_far_behind_is_stopped_where_the_options_say_so(talk: Talk
     for _ in range(5):
         await talk.send_ok("orders", b"x" * 1000)
     await talk.units("orders", max_msg_nums=1)
-    talk.broker.protect()
+    talk.broker.slow_readers.disable()
     config = talk.broker.groups.get("consumers")
     assert config is not None
     assert config.consume_enable
     options = talk.broker.options.updated("disableConsumeIfConsumerReadSlowly", "true")
     talk.broker.change_options(options.updated("consumerFallbehindThreshold", "2000"))
-    talk.broker.protect()
+    talk.broker.slow_readers.disable()
     assert not config.consume_enable
     assert (await talk.pull("orders")).code == ResponseCode.NO_PERMISSION
 

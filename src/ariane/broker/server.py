@@ -1,9 +1,8 @@
-"""The broker: store, tables and handlers behind one port."""
+"""The broker: makes its parts, joins them, starts and stops them."""
 
 import asyncio
 import logging
 from collections.abc import Iterator
-from datetime import datetime
 from math import inf
 from socket import SOCK_STREAM
 from typing import Protocol
@@ -42,6 +41,7 @@ from ariane.broker.send.put_status import PutFailures
 from ariane.broker.send.reply import ReplyHandler
 from ariane.broker.send.target import SendTargets
 from ariane.broker.stats import BrokerStats, StoreStats
+from ariane.broker.stats.sampling import Sampling, SlowReaders
 from ariane.broker.tables.clients import ClientTable
 from ariane.broker.tables.clients_handler import ClientsHandler
 from ariane.broker.tables.groups import GroupTable
@@ -76,15 +76,14 @@ from ariane.store import MessageStore, RecoveryReport
 
 log = logging.getLogger("ariane.broker")
 
-CLIENT_SCAN = 10.0  # seconds between looks for clients that fell silent
-STATS_TICK = 1.0
-PROTECT = 180.0
+CLIENT_SCAN = 10.0  # seconds between scans for clients without a heartbeat
+SLOW_READERS = 180.0
 PRUNE = 60.0
 NOT_ON_VIP = frozenset({RequestCode.PULL_MESSAGE})
 
 
 class Part(Protocol):
-    """Something of the broker's that runs beside its handlers."""
+    """Work that runs beside the handlers."""
 
     def start(self) -> None: ...
 
@@ -148,6 +147,8 @@ class Broker:
             promises=acknowledge.waits,
         )
         self.flow = flow = FlowControl(cycle, acknowledge, live)
+        self.sampling = Sampling(store, cycle, totals, stats, clock)
+        self.slow_readers = SlowReaders(stats, groups, live)
         self.failures = failures = PutFailures(live, files)
         self.detours = detours = DelayAndTransactions(
             store, writer, topics, offsets, clients, persistence, stats, live, clock
@@ -218,7 +219,6 @@ class Broker:
         self._vip: Server | None = None
         self._started: list[Part] = []
         self._loaded = False
-        self._day = datetime.fromtimestamp(clock.now_ms() / 1000).day
         self._permission = options.broker_permission
         live.on_change(self._options_changed)
 
@@ -227,15 +227,15 @@ class Broker:
         """The options as they are now."""
         return self.live.current
 
-    # Life.
+    # Start and stop.
 
     async def start(self) -> None:
-        """Open the store, listen, register. ListenFailed and StoreLocked say what stands in the way."""
+        """Open the store, listen, register. ListenFailed or StoreLocked when that is not possible."""
         if self.options.ignored:
             log.warning("these options have no effect here: %s", ", ".join(self.options.ignored))
         try:
             found = await asyncio.to_thread(self.store.open)
-            _tell(found)
+            _log_recovery(found)
             self.persistence.load()
             if not found.clean and (moved := self.offsets.limit_to(self.store.max_offset)):
                 log.warning("%d committed offsets were beyond the end of their queue and are moved back to it", moved)
@@ -253,7 +253,7 @@ class Broker:
         log.info("broker %s is ready on %s", self.options.broker_name, self.address)
 
     async def stop(self) -> None:
-        """Unregister, answer what is under way, save every table and close the store."""
+        """Unregister, finish running requests, save every table and close the store."""
         await self.registration.unregister()
         await self._server.stop()
         if self._vip is not None:
@@ -278,8 +278,8 @@ class Broker:
         yield self.longpoll.periodic()
         yield from self.persistence.periodics()
         yield self.registration.periodic()
-        yield Periodic(clock, STATS_TICK, self.sample_stats, name="sample statistics")
-        yield Periodic(clock, PROTECT, self.protect, name="stop groups that fell too far behind")
+        yield self.sampling.periodic()
+        yield Periodic(clock, SLOW_READERS, self.slow_readers.disable, name="disable groups that lag too far")
         yield Periodic(clock, CLIENT_SCAN, self.clients.expire, name="expire clients")
         yield Periodic(clock, PRUNE, self._pruning.run, name="remove what is unused")
 
@@ -308,27 +308,27 @@ class Broker:
             name="broker",
         )
 
-    # What it is called.
+    # Addresses.
 
     @property
     def port(self) -> int:
-        """The port it listens on, also when any free one was asked for."""
+        """The port that the broker listens on, also when listenPort is 0."""
         return self._server.port or self.options.listen_port
 
     @property
     def address(self) -> str:
-        """The address that clients are told."""
+        """The address that is advertised to clients."""
         return format_address(self.options.broker_ip1, self.port)
 
     @property
     def ha_address(self) -> str:
-        """The address that slaves are told."""
+        """The address that is advertised to slaves."""
         return format_address(self.options.broker_ip2, self.port + 1)
 
     # Changes at run time.
 
     def change_options(self, options: BrokerOptions) -> None:
-        """Take other values of options that may change while running."""
+        """Replace the options by others that differ only in what may change at run time."""
         self.live.change(options)
 
     def _options_changed(self, options: BrokerOptions) -> None:
@@ -339,44 +339,24 @@ class Broker:
             self.topics.touch()
             self.registration.soon()
 
-    def sample_stats(self) -> None:
-        """Take the store's counts over, so that counting costs the hot path nothing more."""
-        counted, now = self.store.stats, self.env.clock.now_ms()
-        self.totals.put_count, self.totals.put_bytes = counted.put_count, counted.put_bytes
-        self.totals.put_failed, self.totals.found = counted.put_failed, counted.get_found
-        self.totals.missed, self.totals.transferred = counted.get_missed, counted.transferred
-        self.cycle.report()
-        self.totals.tick(now)
-        self.stats.tick(now)
-        if (today := datetime.fromtimestamp(now / 1000).day) != self._day:
-            self._day = today
-            self.totals.morning()
-
-    def protect(self) -> None:
-        """Where the options say so, stop groups that read so far behind that they hold up the others."""
-        if self.options.disable_consume_if_consumer_read_slowly:
-            for key, behind in self.stats.behind().items():
-                if behind > self.options.consumer_fallbehind_threshold:
-                    self.groups.disable(key.rpartition("@")[2])
-
     def _connection_closed(self, connection: Connection) -> None:
         self.clients.connection_closed(connection)
         self.longpoll.connection_closed(connection)
 
 
-def _tell(found: RecoveryReport) -> None:
-    """Say what the store was like; a cut was said when it was made."""
+def _log_recovery(found: RecoveryReport) -> None:
+    """Log the recovery result. A truncation was logged when it happened."""
     if found.clean:
         log.info("the log goes from %d to %d, in %d queues", max(found.log_min, 0), found.log_max, found.queues)
     else:
-        text = "the store was not stopped cleanly: it took %.1f s to bring %d messages into queues and index again"
+        text = "the store was not stopped cleanly: recovery took %.1f s and dispatched %d messages again"
         log.warning(
             text + "; the log goes from %d to %d", found.seconds, found.dispatched, found.log_min, found.log_max
         )
 
 
 async def _packed(host: str, port: int) -> bytes:
-    """A host as message units have it; a name is looked up, as Java does."""
+    """A host in the form of message units; a name is resolved, as Java does."""
     try:
         return pack_host(host, port)
     except ValueError:
