@@ -4,17 +4,18 @@ import asyncio
 import sys
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from ariane import ConsumeFrom, MessageQueue, aio
+from ariane import ConsumeFrom, ConsumeStatus, MessageQueue, ReceivedMessage, aio
 from ariane.client.admin import Admin
 from ariane.client.decoding import decode_messages
 from ariane.env import SystemClock
-from ariane.errors import ProtocolError
-from ariane.message import UNIQUE_KEY
+from ariane.errors import ProtocolError, RouteMissing
+from ariane.message import UNIQUE_KEY, dead_letter_topic
 from ariane.protocol import compression
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command
@@ -29,8 +30,9 @@ from ariane.protocol.units import (
     encode_unit,
 )
 from ariane.remoting import Client
+from ariane.testing.cluster import Cluster
 from tests.client.conftest import Site
-from tests.client.inbox import Inbox
+from tests.client.inbox import Inbox, eventually
 from tests.peers import unique
 
 UNKNOWN_CODEC = 0x400
@@ -94,6 +96,35 @@ async def test_a_lite_consumer_polls_it_too(ns: str, admin: Admin, group: str) -
         while b"after" not in found:
             found += [message.body for message in await consumer.poll()]
     assert found == [*(body for body, _, _ in POISON.values()), b"after"]
+
+
+async def test_a_dead_letter_of_it_keeps_how_it_was_compressed(ours: Cluster, group: str) -> None:
+    """An orderly consumer sends a copy: the copy must say again that the body is compressed."""
+    topic, ns = unique("topic"), ours.name_servers
+    ours.create_topic(topic, queues=1)
+    body, flag, _ = POISON["unknown codec"]
+    await send_raw(ns, topic, body, flag)
+    inbox = Inbox(lambda message, delivery: ConsumeStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT)
+    options = {"name_servers": ns, "consume_from": ConsumeFrom.FIRST, "orderly": True, "max_reconsume_times": 0}
+    letters: list[ReceivedMessage] = []
+    async with aio.PushConsumer(group, topic, inbox, **options), aio.PullClient(name_servers=ns) as reader:
+
+        async def found() -> bool:
+            for queue in await reader.queues(dead_letter_topic(group)):
+                letters.extend(await reader.pull_messages(queue, 0))
+            return bool(letters)
+
+        async def exists() -> bool:
+            with suppress(RouteMissing):
+                return bool(await reader.queues(dead_letter_topic(group)))
+            return False
+
+        await inbox.arrived(1)
+        await eventually(exists, "the dead letter topic")
+        await eventually(found, "the dead letter")
+    assert letters[0].body == body
+    assert letters[0].decode_error is not None
+    assert "unknown codec" in letters[0].decode_error
 
 
 PACKERS: dict[int, Callable[[bytes], bytes]] = {

@@ -6,6 +6,7 @@ bytes that are not a unit are an error, for then the start of the next unit is n
 
 from functools import lru_cache
 from struct import Struct
+from typing import Final
 
 from ariane.errors import ProtocolError
 from ariane.message import UNIQUE_KEY, MessageQueue, ReceivedMessage
@@ -25,6 +26,8 @@ from ariane.protocol.units import (
 
 _OFFSET = Struct(">q")
 _CAREFUL = BORN_HOST_V6 | STORE_HOST_V6 | COMPRESSED
+
+NOT_UTF8: Final = "the properties are not UTF-8"
 
 _host_text = lru_cache(maxsize=4096)(host_text)
 
@@ -49,9 +52,14 @@ def decode_body(body: bytes, sys_flag: int) -> tuple[bytes, str | None]:
         return body, str(error)
 
 
+def is_body_as_stored(message: ReceivedMessage) -> bool:
+    """Whether the body could not be decompressed, so that the compression bits of the sys flag still hold for it."""
+    return message.decode_error not in (None, NOT_UTF8)
+
+
 def _repaired(properties: bytes) -> tuple[str, str]:
     """Properties that are not UTF-8, as Apache's client decodes them, and the reason for `decode_error`."""
-    return properties.decode(errors="replace"), "the properties are not UTF-8"
+    return properties.decode(errors="replace"), NOT_UTF8
 
 
 def decode_message(unit: Unit, broker_name: str) -> ReceivedMessage:

@@ -9,7 +9,7 @@ from ariane.client.connect.instance import Instance
 from ariane.client.consumer.options import LiteOptions, subscription
 from ariane.client.consumer.queues.offset_store import OffsetStore
 from ariane.client.consumer.queues.process_queue import ProcessQueue
-from ariane.client.consumer.queues.puller import PULL_MARGIN, Limits, Puller
+from ariane.client.consumer.queues.puller import PULL_MARGIN, Limits, Puller, PullTasks
 from ariane.client.consumer.queues.rebalance import Rebalance
 from ariane.client.consumer.queues.start_offset import start_offset
 from ariane.client.consumer.running_info import lite_properties
@@ -51,7 +51,7 @@ class LiteEngine:
         self.hooks: Sequence[ConsumeHook] = ()
         self.queue_listener: QueueListener | None = None
         self.table: dict[MessageQueue, ProcessQueue] = {}
-        self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._pulls = PullTasks(instance.tasks, self._pull)
         self._paused: set[MessageQueue] = set()
         self._ready: deque[tuple[ProcessQueue, list[ReceivedMessage]]] = deque()
         self._arrived = asyncio.Event()
@@ -86,7 +86,7 @@ class LiteEngine:
             task.cancel()
         for queue in self.table.values():
             queue.drop()
-        await self._stop_pulling(list(self.table))
+        await self._pulls.stop(list(self.table))
         if self._options.auto_commit:
             await self.offset_store.persist(list(self.table), wait=True)
         self._instance.consumers.pop(self._group, None)
@@ -141,26 +141,17 @@ class LiteEngine:
             log.warning("%s: cannot take %s now, trying again at the next rebalance: %s", self._group, queue, error)
             return False
         self.table[queue] = cache
-        self._pulls[queue] = self._start_pulling(cache)
+        self._pulls.start(cache)
         return True
 
     async def _release(self, queue: MessageQueue) -> None:
         cache = self.table.pop(queue)
         cache.drop()
-        await self._stop_pulling([queue])
+        await self._pulls.stop([queue])
         self._forget_ready(queue)
         if self._options.auto_commit:
             await self.offset_store.persist([queue], wait=True)
         self.offset_store.forget(queue)
-
-    async def _stop_pulling(self, queues: list[MessageQueue]) -> None:
-        tasks = [task for queue in queues if (task := self._pulls.pop(queue, None)) is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _start_pulling(self, cache: ProcessQueue) -> asyncio.Task[None]:
-        return self._instance.tasks.supervise(f"pulling of {cache.queue}", lambda: self._pull(cache))
 
     async def _pull(self, cache: ProcessQueue) -> None:
         while not cache.dropped:
@@ -215,10 +206,7 @@ class LiteEngine:
     async def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Stop pulling these queues, and cancel pulls that brokers hold."""
         self._paused |= set(queues)
-        caches = [self.table[queue] for queue in self._paused & self.table.keys()]
-        await self._stop_pulling([cache.queue for cache in caches])
-        for cache in caches:
-            self._pulls[cache.queue] = self._start_pulling(cache)
+        await self._pulls.restart([self.table[queue] for queue in self._paused & self.table.keys()])
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Pull these queues again."""
@@ -235,13 +223,13 @@ class LiteEngine:
         """Drop what was pulled ahead and continue at an offset."""
         cache = self.table[queue]
         cache.drop()
-        await self._stop_pulling([queue])
+        await self._pulls.stop([queue])
         self._forget_ready(queue)
         fresh = ProcessQueue(queue, self._clock)
         fresh.next_offset = offset
         self.offset_store.update(queue, offset, only_forward=False)
         self.table[queue] = fresh
-        self._pulls[queue] = self._start_pulling(fresh)
+        self._pulls.start(fresh)
 
     def _offset_gone(self, cache: ProcessQueue, offset: int) -> None:
         cache.next_offset = offset
@@ -292,10 +280,6 @@ class LiteEngine:
 
     def stats(self) -> ConsumerStats:
         """Rates and lag."""
-        queues = [self._lag(cache) for cache in self.table.values()]
+        known = self.offset_store.known
+        queues = [QueueLag(queue, cache.count, cache.lag(known(queue))) for queue, cache in self.table.items()]
         return ConsumerStats(self._meter.topics(), queues, None, None, 0, None, 0, self._meter.flow_controls)
-
-    def _lag(self, cache: ProcessQueue) -> QueueLag:
-        offset = self.offset_store.known(cache.queue)
-        behind = cache.max_offset - (cache.next_offset if offset is None else offset)
-        return QueueLag(cache.queue, cache.count, max(0, behind))

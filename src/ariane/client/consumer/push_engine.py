@@ -13,7 +13,7 @@ from ariane.client.consumer.listen.runners import Runner
 from ariane.client.consumer.options import PushOptions
 from ariane.client.consumer.queues.offset_store import OffsetStore
 from ariane.client.consumer.queues.process_queue import ProcessQueue
-from ariane.client.consumer.queues.puller import Limits, Puller
+from ariane.client.consumer.queues.puller import Limits, Puller, PullTasks
 from ariane.client.consumer.queues.rebalance import Rebalance
 from ariane.client.consumer.queues.start_offset import start_offset
 from ariane.client.consumer.running_info import push_properties
@@ -66,7 +66,7 @@ class Engine:
         self._tracer = tracer
         self._started_ms = self._clock.now_ms()
         self.table: dict[MessageQueue, ProcessQueue] = {}
-        self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._pulls = PullTasks(instance.tasks, self._pull)
         self._regular: list[asyncio.Task[None]] = []
         span = None if options.orderly else options.max_span
         self._limits = Limits(options.max_cached_messages, options.max_cached_bytes, span)
@@ -101,7 +101,7 @@ class Engine:
             task.cancel()
         for queue in self.table.values():
             queue.drop()
-        await self._stop_pulling(list(self.table))
+        await self._pulls.stop(list(self.table))
         await self._service.close()
         await self.offset_store.persist(list(self.table), wait=True)
         if self._locks is not None:
@@ -162,15 +162,12 @@ class Engine:
         if self.puller.subscription(queue.topic) is None:
             return False  # unsubscribed while its offset was read
         self.table[queue] = cache
-        self._pulls[queue] = self._start_pulling(cache)
+        self._pulls.start(cache)
         return True
 
     async def _start_offset(self, queue: MessageQueue) -> int:
         now = self._clock.now_ms()
         return await start_offset(self._instance.calls, self._options, self.offset_store, queue, now)
-
-    def _start_pulling(self, cache: ProcessQueue) -> asyncio.Task[None]:
-        return self._instance.tasks.supervise(f"pulling of {cache.queue}", lambda: self._pull(cache))
 
     async def _pull(self, cache: ProcessQueue) -> None:
         while not cache.dropped:
@@ -182,15 +179,12 @@ class Engine:
     async def pause(self) -> None:
         """Stop pulling, and cancel pulls that brokers hold: their responses would arrive in spite of the pause."""
         self.puller.going.clear()
-        caches = [cache for cache in self.table.values() if not cache.dropped]
-        await self._stop_pulling([cache.queue for cache in caches])
-        for cache in caches:
-            self._pulls[cache.queue] = self._start_pulling(cache)
+        await self._pulls.restart([cache for cache in self.table.values() if not cache.dropped])
 
     async def _release(self, cache: ProcessQueue) -> bool:
         """Drain the queue, persist its offset, unlock it: in this order, so that few messages are delivered twice."""
         cache.drop()
-        await self._stop_pulling([cache.queue])
+        await self._pulls.stop([cache.queue])
         drained = await cache.drained(DRAIN)
         if not drained and self._locks is not None:
             cache.unlock_tries += 1  # order comes first: keep the lock until the listener call ends
@@ -213,19 +207,13 @@ class Engine:
         if self.table.get(cache.queue) is cache:
             del self.table[cache.queue]
 
-    async def _stop_pulling(self, queues: list[MessageQueue]) -> None:
-        tasks = [task for queue in queues if (task := self._pulls.pop(queue, None)) is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
     def _offset_gone(self, cache: ProcessQueue, offset: int) -> None:
         self._instance.tasks.spawn(self._move(cache, offset))
 
     async def _move(self, cache: ProcessQueue, offset: int) -> None:
         """Continue at another offset: release the queue, then take it again."""
         cache.drop()
-        await self._stop_pulling([cache.queue])
+        await self._pulls.stop([cache.queue])
         await cache.drained(DRAIN)
         cache.abandoned = True
         cache.clear()
@@ -297,7 +285,7 @@ class Engine:
         times = self._meter.times()
         return ConsumerStats(
             self._meter.topics(),
-            [self._lag(queue) for queue in self.table.values()],
+            [QueueLag(q, cache.count, cache.lag(self.offset_store.known(q))) for q, cache in self.table.items()],
             None if times is None else times[0],
             None if times is None else times[1],
             self._runner.size,
@@ -305,8 +293,3 @@ class Engine:
             self._meter.duplicates_risked,
             self._meter.flow_controls,
         )
-
-    def _lag(self, cache: ProcessQueue) -> QueueLag:
-        offset = self.offset_store.known(cache.queue)
-        behind = cache.max_offset - (cache.next_offset if offset is None else offset)
-        return QueueLag(cache.queue, cache.count, max(0, behind))

@@ -24,9 +24,12 @@ class InternalProducer:
         self._packer = Packer(own, instance.ids)
         self._timeout = own.send_timeout
 
-    async def send(self, message: Message) -> SendResult:
-        """Send to any broker of the topic."""
-        return await self._sender.send_anywhere(self._packer.pack(message), self._timeout)
+    async def send(self, message: Message, stored_flag: int = 0) -> SendResult:
+        """Send to any broker of the topic; `stored_flag` has the compression bits of a body that is already packed."""
+        out = self._packer.pack(message)
+        if stored_flag:
+            out.body, out.sys_flag = message.body, stored_flag
+        return await self._sender.send_anywhere(out, self._timeout)
 
 
 def start_tracer(instance: Instance, options: ClientOptions, topic: str) -> Tracer:

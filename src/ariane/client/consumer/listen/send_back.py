@@ -4,6 +4,7 @@ import logging
 
 from ariane.client.connect.instance import Instance
 from ariane.client.connect.namespaces import wrap
+from ariane.client.decoding import is_body_as_stored
 from ariane.client.options import ClientOptions
 from ariane.client.producer.internal import InternalProducer
 from ariane.errors import ArianeError
@@ -20,6 +21,7 @@ from ariane.message import (
 )
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.headers import ConsumerSendMsgBackRequest
+from ariane.protocol.units import COMPRESSED, COMPRESSION_TYPE
 
 log = logging.getLogger("ariane.client")
 
@@ -68,9 +70,10 @@ class SendBack:
         properties[RECONSUME_TIME] = str(reconsume_times)
         properties[MAX_RECONSUME_TIMES] = str(self._most)
         properties[DELAY] = str(3 + message.reconsume_times)
+        stored_flag = message.sys_flag & (COMPRESSED | COMPRESSION_TYPE) if is_body_as_stored(message) else 0
         again = Message.with_properties(retry_topic(self._group), message.body, properties, message.flag)
         try:
-            await self._producer.send(again)
+            await self._producer.send(again, stored_flag)
         except ArianeError as error:
             log.warning("%s: cannot send a copy of message %s: %s", self._group, message.message_id, error)
             return False

@@ -166,6 +166,10 @@ class ProcessQueue:
         """Whether the last pull is so long ago that pulling must have failed."""
         return self._clock.monotonic() - self.last_pull > PULL_IDLE
 
+    def lag(self, committed: int | None) -> int:
+        """Messages between the group's offset and the end of the queue, as of the last pull."""
+        return max(0, self.max_offset - (self.next_offset if committed is None else committed))
+
     def describe(self, committed: int) -> ProcessQueueInfo:
         """Describe the queue for running info."""
         offset = self._clock.now_ms() - self._clock.monotonic() * 1000

@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ariane.client.connect.instance import Instance
 from ariane.client.connect.namespaces import unwrap
+from ariane.client.connect.tasks import Tasks
 from ariane.client.consumer.options import ConsumerOptions
 from ariane.client.consumer.queues.offset_store import OffsetStore
 from ariane.client.consumer.queues.process_queue import ProcessQueue
@@ -15,7 +17,7 @@ from ariane.client.decoding import decode_messages
 from ariane.client.options import Sql
 from ariane.client.results import PullResult, PullStatus
 from ariane.errors import ArianeError, BrokerRefused, ProtocolError, RemotingError
-from ariane.message import MAX_OFFSET, MIN_OFFSET, RETRY_PREFIX, RETRY_TOPIC, ReceivedMessage
+from ariane.message import MAX_OFFSET, MIN_OFFSET, RETRY_PREFIX, RETRY_TOPIC, MessageQueue, ReceivedMessage
 from ariane.protocol.bodies import SubscriptionData
 from ariane.protocol.codes import ResponseCode
 
@@ -34,6 +36,33 @@ class Limits:
     messages: int
     size: int
     span: int | None
+
+
+class PullTasks:
+    """The tasks that pull the queues held, each supervised."""
+
+    def __init__(self, tasks: Tasks, pull: Callable[[ProcessQueue], Coroutine[Any, Any, None]]) -> None:
+        self._tasks = tasks
+        self._pull = pull
+        self._running: dict[MessageQueue, asyncio.Task[None]] = {}
+
+    def start(self, cache: ProcessQueue) -> None:
+        """Pull a queue from now on."""
+        task = self._tasks.supervise(f"pulling of {cache.queue}", lambda: self._pull(cache))
+        self._running[cache.queue] = task
+
+    async def stop(self, queues: Iterable[MessageQueue]) -> None:
+        """Pull these queues no longer, and cancel pulls that brokers hold."""
+        tasks = [task for queue in queues if (task := self._running.pop(queue, None)) is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def restart(self, caches: Sequence[ProcessQueue]) -> None:
+        """Cancel pulls that brokers hold, and begin again: after a pause their responses must not arrive."""
+        await self.stop([cache.queue for cache in caches])
+        for cache in caches:
+            self.start(cache)
 
 
 class Puller:
