@@ -1,6 +1,5 @@
 """The application: settings, listeners, transactions and the template, started and stopped together."""
 
-import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Callable
@@ -11,9 +10,9 @@ from types import TracebackType
 from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack
 
 from ariane.app.bindings import Bindings
-from ariane.app.clients import Client, Clients, PollingClient, name_servers_of
+from ariane.app.clients import name_servers_of
 from ariane.app.delivery import Handling
-from ariane.app.errors import AppError, NotStarted, SettingsError
+from ariane.app.errors import AppError, SettingsError
 from ariane.app.listener import (
     PUBLICATIONS,
     HandleMiddleware,
@@ -23,9 +22,10 @@ from ariane.app.listener import (
 )
 from ariane.app.outgoing import SendKeywords
 from ariane.app.payload import Converter, Payloads
+from ariane.app.runtime import Runtime
 from ariane.app.settings import ListenerSettings, Settings, SettingsKeywords, load_settings
 from ariane.app.sync import SyncApp
-from ariane.app.template import SendMiddleware, Template
+from ariane.app.template import SendMiddleware
 from ariane.app.transactions import TransactionListener
 
 log = logging.getLogger("ariane.app")
@@ -57,7 +57,7 @@ class Running:
     handling: Handling
 
 
-class Ariane(Template):
+class Ariane(Runtime):
     """An application. Decorate functions with it, then run it.
 
     >>> app = Ariane("shop", name_servers="127.0.0.1:9876")
@@ -80,34 +80,19 @@ class Ariane(Template):
         if settings is not None and (config is not None or values):
             raise AppError("settings= is complete: give config= and keywords to load_settings() instead")
         named = {} if name is None else {"name": name}
-        self.settings = settings if settings is not None else load_settings(config, **named, **values)
-        self.payloads = Payloads(converters)
-        send_middlewares: list[SendMiddleware] = []
-        super().__init__(None, self.payloads, send_middlewares)
+        found = settings if settings is not None else load_settings(config, **named, **values)
+        super().__init__(found, Payloads(converters))
         self.handle_middlewares: list[HandleMiddleware] = []
         self.listeners: list[Listener[..., Any]] = []
         self.transaction_listeners: list[TransactionListener[..., Any]] = []
         self.publications: list[tuple[Publication, Any]] = []
         """What @app.publisher declared, with the type that the function returns."""
         self.bindings = Bindings()
-        self.clients: Clients = Clients()
         self.sync = SyncApp(self)
-        self._templates = {
-            cluster: Template(cluster, self.payloads, send_middlewares) for cluster in self.settings.clusters
-        }
         self._on_start: list[Callable[[], Any]] = []
         self._on_stop: list[Callable[[], Any]] = []
-        self._started: list[Client] = []
         self._running: list[Running] = []
-        self._pull_consumer: PollingClient | None = None
-        self._pull_lock: asyncio.Lock | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._ready = False
-
-    @property
-    def name(self) -> str:
-        """The application's name."""
-        return self.settings.name
 
     # -- decorators ------------------------------------------------------------------------------------------------
 
@@ -115,7 +100,7 @@ class Ariane(Template):
         """Have a function, or a class with `on_message`, called with each message of a topic (or several)."""
 
         def decorate(handler: Callable[P, R], /) -> Listener[P, R]:
-            listener: Listener[P, R] = Listener(handler, (topic, *more), keywords, Ariane)
+            listener: Listener[P, R] = Listener(handler, (topic, *more), keywords)
             self._add(listener)
             return listener
 
@@ -185,13 +170,6 @@ class Ariane(Template):
     # -- parts -----------------------------------------------------------------------------------------------------
 
     @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop that the application runs in."""
-        if self._loop is None:
-            raise NotStarted
-        return self._loop
-
-    @property
     def running(self) -> list[Running]:
         """The listeners that were started."""
         return self._running
@@ -201,33 +179,6 @@ class Ariane(Template):
         """Whether everything was started and nothing was stopped yet."""
         return self._ready
 
-    def cluster(self, name: str | None) -> Template:
-        """The template of another cluster of `clusters`; the application itself for None."""
-        if name is None:
-            return self
-        self.settings.cluster_named(name)  # raises when there is none
-        return self._templates[name]
-
-    async def receive(self, kind: type[T], timeout: float = 5.0) -> list[T]:
-        """The next payloads of the topic in `pull_consumer`, once, or none in time; their offset is then committed."""
-        self.check_running()
-        assert self._pull_lock is not None
-        async with self._pull_lock:
-            consumer = await self._start_pull_consumer()
-            decode = self.payloads.decoder(kind)
-            found = [decode(message.body, message.properties) for message in await consumer.poll(timeout)]
-            await consumer.commit()
-            return found
-
-    async def _start_pull_consumer(self) -> PollingClient:
-        if self._pull_consumer is None:
-            wanted = self.settings.pull_consumer
-            if wanted.group is None or wanted.topic is None:
-                raise SettingsError("app.receive needs pull_consumer.group and pull_consumer.topic in the settings")
-            self._pull_consumer = self.clients.pull_consumer(self.settings.cluster, wanted.group, wanted.topic, wanted)
-            await self._start_client(self._pull_consumer)
-        return self._pull_consumer
-
     # -- life ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -235,10 +186,9 @@ class Ariane(Template):
         if self._loop is not None:
             raise AppError("the application is running already")
         plan = self._plan()
-        self._loop = asyncio.get_running_loop()
-        self._pull_lock = asyncio.Lock()
+        self._open()
         try:
-            await self._start_producers()
+            await self._start_producers(self.transaction_listeners)
             for hook in self._on_start:
                 await _call(hook)
             for listener, settings in plan:
@@ -251,7 +201,7 @@ class Ariane(Template):
 
     def _plan(self) -> list[tuple[Listener[..., Any], ListenerSettings]]:
         """Listeners and what applies to them, checked as a whole before anything is started."""
-        listeners = [*self.listeners, *self.bindings.listeners(self.settings, Ariane)]
+        listeners = [*self.listeners, *self.bindings.listeners(self.settings)]
         for name in self.settings.listeners:
             if all(listener.name != name for listener in listeners):
                 known = ", ".join(sorted(listener.name for listener in listeners)) or "none"
@@ -271,33 +221,12 @@ class Ariane(Template):
             self.settings.cluster_named(settings.cluster)
         return plan
 
-    async def _start_producers(self) -> None:
-        settings = self.settings.producer
-        group = settings.group or self.name
-        for template in (self, *self._templates.values()):
-            cluster = self.settings.cluster_named(template._cluster)
-            template._producer = self.clients.producer(cluster, group, settings)
-            await self._start_client(template._producer)
-        for listener in self.transaction_listeners:
-            if listener.group == group:
-                raise AppError(
-                    f"transaction listener {listener.group}: the template's producer has this group already; "
-                    "set another producer.group, or another group here"
-                )
-            template = self.cluster(listener.cluster)
-            cluster = self.settings.cluster_named(listener.cluster)
-            producer = self.clients.transaction_producer(
-                cluster, listener.group, settings, listener.bind(self.payloads)
-            )
-            await self._start_client(producer)
-            template._transaction_producers[listener.group] = producer
-
     async def _start_listener(self, listener: Listener[..., Any], settings: ListenerSettings) -> None:
         if not settings.enabled:
             log.info("listener %s is switched off by its settings", listener.name)
             return
         assert settings.group is not None
-        handling = Handling(self, listener, settings)
+        handling = Handling(self, listener, settings, self.handle_middlewares)
         consumer = self.clients.consumer(
             self.settings.cluster_named(settings.cluster), settings.group, listener.topics_of(settings),
             handling.deliver, settings, self.settings.stop_timeout,
@@ -307,10 +236,6 @@ class Ariane(Template):
         listener.consumer = consumer
         self._running.append(Running(listener, settings, handling))
         await self._start_client(consumer)
-
-    async def _start_client(self, client: Client) -> None:
-        await client.start()
-        self._started.append(client)
 
     async def stop(self) -> None:
         """Let handlers under way finish, store offsets, then stop producers."""
@@ -332,19 +257,10 @@ class Ariane(Template):
             for running in self._running:
                 running.handling.close()
                 running.listener.consumer = None
-            for template in (self, *self._templates.values()):
-                template._producer = None
-                template._transaction_producers.clear()
-            self._started, self._running = [], []
-            self._pull_consumer = self._pull_lock = self._loop = None
+            self._running = []
+            self._shut()
         if errors:
             raise errors[0]
-
-    async def _close(self, clients: list[Client], errors: list[Exception]) -> None:
-        """Close clients side by side, so that each has the whole time for its handlers."""
-        for result in await asyncio.gather(*(client.close() for client in clients), return_exceptions=True):
-            if isinstance(result, Exception):
-                errors.append(result)
 
     async def __aenter__(self) -> Self:
         await self.start()

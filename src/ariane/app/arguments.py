@@ -13,6 +13,7 @@ from ariane import Message, ReceivedMessage
 from ariane.app.context import Context
 from ariane.app.errors import AppError, InvalidPayload
 from ariane.app.payload import Payloads, decoder_for, name_of
+from ariane.app.runtime import Runtime
 
 Get = Callable[[Context], Any]
 
@@ -68,12 +69,12 @@ class Call:
             yield from inner.all_calls()
 
 
-def read_signature(function: Callable[..., Any], name: str, application: type) -> Call:
+def read_signature(function: Callable[..., Any], name: str) -> Call:
     """Find out what a function wants; AppError names the parameter that cannot be filled."""
-    return _read(function, name, application, [])
+    return _read(function, name, [])
 
 
-def _read(function: Callable[..., Any], name: str, application: type, above: list[Any]) -> Call:
+def _read(function: Callable[..., Any], name: str, above: list[Any]) -> Call:
     if function in above:
         raise AppError(f"{name} depends on itself")
     hints = _hints(function, name)
@@ -86,7 +87,7 @@ def _read(function: Callable[..., Any], name: str, application: type, above: lis
         marker = _marker(hint, parameter.default)
         if isinstance(marker, Depends):
             target = marker.function
-            inner = _read(target, getattr(target, "__qualname__", repr(target)), application, [*above, function])
+            inner = _read(target, getattr(target, "__qualname__", repr(target)), [*above, function])
             call.nested.append((parameter.name, inner))
         elif isinstance(marker, Header):
             call.simple.append((parameter.name, _header(marker.name, hint, parameter.default, where)))
@@ -100,7 +101,7 @@ def _read(function: Callable[..., Any], name: str, application: type, above: lis
             call.simple.append((parameter.name, lambda context: context))
         elif hint is ReceivedMessage:
             call.simple.append((parameter.name, lambda context: context.message))
-        elif isinstance(hint, type) and issubclass(hint, application):
+        elif isinstance(hint, type) and issubclass(hint, Runtime):
             call.simple.append((parameter.name, lambda context: context.app))
         elif hint is Message:
             raise AppError(f"{where}: a received message is a ReceivedMessage; Message is for sending")

@@ -9,15 +9,13 @@ import inspect
 import logging
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ariane.app.errors import AppError, SettingsError
 from ariane.app.listener import Listener, ListenerKeywords, Publication
 from ariane.app.outgoing import SendKeywords
+from ariane.app.runtime import Runtime
 from ariane.app.settings import BindingSettings, Settings
-
-if TYPE_CHECKING:
-    from ariane.app.application import Ariane
 
 log = logging.getLogger("ariane.app")
 
@@ -38,7 +36,7 @@ class Bindings:
             raise AppError(f"there are two functions named {name!r}: a binding could mean either")
         self._functions[name] = function
 
-    def listeners(self, settings: Settings, application: type) -> list[Listener[..., Any]]:
+    def listeners(self, settings: Settings) -> list[Listener[..., Any]]:
         """A listener for each function with an input."""
         found = []
         for name, ends in self._bound(settings).items():
@@ -54,7 +52,7 @@ class Bindings:
             if came.cluster is not None:
                 keywords["cluster"] = came.cluster
             topics = tuple(topic.strip() for topic in came.destination.split(","))
-            listener = Listener(self._functions[name], topics, keywords, application)
+            listener = Listener(self._functions[name], topics, keywords)
             if (goes := ends.get("out")) is not None:
                 listener.publications.append(_publication(goes))
             found.append(listener)
@@ -68,7 +66,7 @@ class Bindings:
         """What a function says that it returns."""
         return inspect.get_annotations(self._functions[name], eval_str=True).get("return", Any)
 
-    def start_sources(self, app: "Ariane") -> None:
+    def start_sources(self, app: Runtime) -> None:
         """Run each function that has an output and no input."""
         for name, ends in self._bound(app.settings).items():
             if "in" not in ends:
@@ -81,7 +79,7 @@ class Bindings:
             task.cancel()
         await asyncio.gather(*sources, return_exceptions=True)
 
-    async def _run_source(self, app: "Ariane", name: str, binding: BindingSettings) -> None:
+    async def _run_source(self, app: Runtime, name: str, binding: BindingSettings) -> None:
         """Send what a source yields, or what it returns each time it is polled; a failure is logged and repeated."""
         function, template = self._functions[name], app.cluster(binding.cluster)
         goes = _publication(binding)

@@ -2,14 +2,27 @@
 
 from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ariane import Delivery, MessageQueue, ReceivedMessage
 from ariane.app.errors import InvalidPayload
+from ariane.app.runtime import Runtime
+from ariane.app.settings import ListenerSettings, Settings
 
-if TYPE_CHECKING:
-    from ariane.app.application import Ariane
-    from ariane.app.listener import Listener
+
+class Receiver(Protocol):
+    """What a delivery knows of its listener."""
+
+    name: str
+
+    def settings(self, app: Settings) -> ListenerSettings:
+        """What applies to it in an application."""
+        ...
+
+    @property
+    def handles_invalid(self) -> bool:
+        """Whether a function gets its invalid messages."""
+        ...
 
 
 class Retry(Exception):
@@ -37,9 +50,7 @@ class Context:
 
     __slots__ = ("_delivery", "_state", "acked", "app", "invalid", "listener", "message", "messages", "payload")
 
-    def __init__(
-        self, app: "Ariane", listener: "Listener[..., Any]", messages: list[ReceivedMessage], delivery: Delivery
-    ) -> None:
+    def __init__(self, app: Runtime, listener: Receiver, messages: list[ReceivedMessage], delivery: Delivery) -> None:
         self.app = app
         self.listener = listener
         self.message = messages[0]

@@ -3,11 +3,11 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ariane import ConsumeStatus, Delivery, ReceivedMessage
 from ariane.app.arguments import call_in_loop, call_plain, payload_reader
@@ -15,13 +15,11 @@ from ariane.app.clients import ENDLESS_TRIES, Deliver
 from ariane.app.context import Context, DeadLetter, Retry, current
 from ariane.app.errors import InvalidPayload
 from ariane.app.listener import HandleMiddleware, Listener, Next
-from ariane.app.observe.telemetry import note_failure
+from ariane.app.runtime import Runtime
 from ariane.app.settings import ListenerSettings
+from ariane.app.telemetry import note_failure
 from ariane.errors import ArianeError
 from ariane.message import CORRELATION_ID
-
-if TYPE_CHECKING:
-    from ariane.app.application import Ariane
 
 log = logging.getLogger("ariane.app")
 
@@ -31,7 +29,13 @@ DEAD: Final = -1  # the delay level that means: straight to the dead letters
 class Handling:
     """One listener at work."""
 
-    def __init__(self, app: "Ariane", listener: Listener[..., Any], settings: ListenerSettings) -> None:
+    def __init__(
+        self,
+        app: Runtime,
+        listener: Listener[..., Any],
+        settings: ListenerSettings,
+        middlewares: Sequence[HandleMiddleware] = (),
+    ) -> None:
         self._app = app
         self._listener = listener
         self._settings = settings
@@ -42,7 +46,7 @@ class Handling:
             ConsumeStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT if settings.orderly else ConsumeStatus.RECONSUME_LATER
         )
         self._threads: ThreadPoolExecutor | None = None
-        inner = (*app.handle_middlewares, *listener.middlewares)
+        inner = (*middlewares, *listener.middlewares)
         if listener.guarantee is not None:
             inner = (*inner, listener.guarantee)
         self._handle = _chain(inner, self._call_function)

@@ -13,7 +13,7 @@ from ariane.app.arguments import Call, as_batch, read_signature
 from ariane.app.clients import ConsumingClient
 from ariane.app.context import Context
 from ariane.app.errors import AppError, InvalidPayload, SettingsError
-from ariane.app.observe.figures import ListenerFigures
+from ariane.app.figures import ListenerFigures
 from ariane.app.outgoing import SendKeywords
 from ariane.app.settings import ListenerSettings, Settings, TlsSettings, explain
 from ariane.message import is_valid_name
@@ -107,9 +107,7 @@ PUBLICATIONS = "__ariane_publications__"  # on a function: what @app.publisher l
 class Listener(Generic[P, R]):
     """A function that listens to a topic. Calling it calls the function, as if it were not decorated."""
 
-    def __init__(
-        self, handler: Callable[P, R], topics: tuple[str, ...], keywords: ListenerKeywords, application: type
-    ) -> None:
+    def __init__(self, handler: Callable[P, R], topics: tuple[str, ...], keywords: ListenerKeywords) -> None:
         target = handler() if inspect.isclass(handler) else handler
         function = getattr(target, "on_message", target)
         self.name: str = keywords.get("name") or _name(handler)
@@ -123,7 +121,7 @@ class Listener(Generic[P, R]):
                 )
         self.handler = handler
         self.topics = topics
-        self.call: Call = read_signature(function, self.name, application)
+        self.call: Call = read_signature(function, self.name)
         self.figures = ListenerFigures()
         self.publications: list[Publication] = list(getattr(function, PUBLICATIONS, ()))
         self.keywords = dict(keywords)
@@ -181,6 +179,11 @@ class Listener(Generic[P, R]):
         if (found.group, self.topics_of(found)[0]) in app.disabled_listeners:
             found = found.model_copy(update={"enabled": False})
         return found
+
+    @property
+    def handles_invalid(self) -> bool:
+        """Whether a function gets its invalid messages."""
+        return self.invalid_handler is not None
 
     def topics_of(self, settings: ListenerSettings) -> tuple[str, ...]:
         """The topics, unless the settings name another one."""

@@ -4,16 +4,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from ariane import ReceivedMessage, SendResult, TransactionResult
 from ariane.app.clients import Callback
 from ariane.app.errors import AppError
 from ariane.app.loop_thread import LoopThread
 from ariane.app.outgoing import MessageKeywords, SendKeywords
-
-if TYPE_CHECKING:
-    from ariane.app.application import Ariane
+from ariane.app.runtime import Runtime
 
 T = TypeVar("T")
 
@@ -21,7 +19,7 @@ T = TypeVar("T")
 class SyncApp:
     """`app.sync`: call it from threads, inside `with app.sync:` or while the application runs in an event loop."""
 
-    def __init__(self, app: "Ariane") -> None:
+    def __init__(self, app: Runtime) -> None:
         self._app = app
         self._thread: LoopThread | None = None
 

@@ -38,7 +38,7 @@ class Listening:
         assert settings.group is not None
         if settings.max_retries >= 0:
             options = replace(options, max_reconsume_times=settings.max_retries)
-        final = listener.invalid_handler is not None or settings.on_invalid != "retry"
+        final = listener.handles_invalid or settings.on_invalid != "retry"
         return cls(settings.group, options, final)
 
 

@@ -33,7 +33,7 @@ def describe_application(app: "Ariane", version: str = "1.0.0") -> Document:
     builder.server("main", name_servers_of(app.settings.cluster))
     for name, cluster in app.settings.clusters.items():
         builder.server(name, name_servers_of(cluster))
-    listeners = [*app.listeners, *app.bindings.listeners(app.settings, type(app))]
+    listeners = [*app.listeners, *app.bindings.listeners(app.settings)]
     for listener in listeners:
         _receive(builder, app, listener)
         for publication in listener.publications:

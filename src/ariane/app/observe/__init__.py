@@ -1,1 +1,1 @@
-"""What an application tells about itself while it runs: figures, metrics, health, spans and logs."""
+"""What an application tells about itself while it runs: metrics, health and logs."""
