@@ -102,6 +102,11 @@ class World:
         )
         self.check.load()
 
+    def restart_clock(self) -> None:
+        """Set the wall clock back to where the test began."""
+        self.clock = ManualClock()
+        self.restart()
+
     def send(self, key: str, **more: str) -> Unit:
         """A half message as it is stored."""
         properties = {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: "pg", UNIQUE_KEY: key, TAGS: "A", **more}
@@ -387,6 +392,14 @@ async def test_when_nothing_can_be_stored_the_round_ends_and_nothing_is_skipped(
     await world.round()
     assert world.front(HALF_TOPIC) == 0
     world.log.refuse = None
+    await world.round()
+    assert world.producer.keys() == ["k1"]
+
+
+async def test_a_clock_that_is_set_back_does_not_stop_the_checks(world: World) -> None:
+    world.clock.advance(3600)
+    world.send("k1")
+    world.restart_clock()
     await world.round()
     assert world.producer.keys() == ["k1"]
 

@@ -118,9 +118,9 @@ class Broker:
         self.offsets = offsets = OffsetTable(clock, options.consumer_offset_max)
         self.clients = clients = ClientTable(clock)
         self.locks = locks = QueueLocks(clock, options.rebalance_lock_max_live_time_ms, options.queue_lock_max)
-        self._pruning = Pruning(topics, groups, offsets, clients, locks, queues, store)
         self.persistence = persistence = Persistence(files, clock, options, topics, groups, offsets)
         self.stats = stats = BrokerStats(options.broker_cluster_name, detailed=options.enable_detail_stat)
+        self._pruning = Pruning(topics, groups, offsets, clients, locks, queues, store, stats)
         self.totals = totals = StoreStats(clock.now_ms())
         self.notices = MemberNotices(clients, groups, live)
         self.client = client = Client(

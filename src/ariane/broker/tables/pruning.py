@@ -1,7 +1,7 @@
 """Removing what is no longer used: offsets of dropped queues, groups that a client only named, expired locks."""
 
 import logging
-from typing import Final
+from typing import Final, Protocol
 
 from ariane.broker.tables.clients import ClientTable
 from ariane.broker.tables.groups import GroupTable
@@ -17,6 +17,12 @@ log = logging.getLogger("ariane.broker")
 UNUSED: Final = 600.0  # seconds after which a group created by use must have been used
 
 
+class GroupStats(Protocol):
+    """The statistics of groups."""
+
+    def group_deleted(self, group: str) -> None: ...
+
+
 class Pruning:
     """One pass over the tables; state that a client caused by naming things does not outlive the client for long."""
 
@@ -29,6 +35,7 @@ class Pruning:
         locks: QueueLocks,
         queues: Queues,
         store: QueueEnds,
+        stats: GroupStats,
     ) -> None:
         self._topics = topics
         self._groups = groups
@@ -37,6 +44,7 @@ class Pruning:
         self._locks = locks
         self._queues = queues
         self._store = store
+        self._stats = stats
         self._topics_seen: DataVersion | None = None
 
     def run(self) -> None:
@@ -63,6 +71,7 @@ class Pruning:
             elif self._clients.consumer_group(group) is None:
                 self._groups.delete(group)
                 self._topics.delete(retry_topic(group))
+                self._stats.group_deleted(group)
                 dropped += 1
         if dropped:
             log.info("%d groups that were created by use and never consumed are deleted", dropped)

@@ -43,6 +43,7 @@ class RoundReport:
     def __init__(self) -> None:
         self.asked = 0
         self.given_up = 0
+        self.missing = 0
         self.refused = ""
         self.without_producer: Counter[str] = Counter()
         self.unreachable: Counter[str] = Counter()
@@ -57,6 +58,8 @@ class RoundReport:
             parts.append(f"{self.unreachable.total()} producers not reached ({_groups(self.unreachable)})")
         if self.refused:
             parts.append(f"stopped: the store refuses copies ({self.refused})")
+        if self.missing:
+            parts.append(f"{self.missing} skipped that are no longer in the log")
         if self.given_up:
             examples = ", ".join(self.examples)
             parts.append(f"{self.given_up} given up undecided and moved to {CHECK_MAX_TIME_TOPIC} ({examples} ...)")
@@ -65,7 +68,7 @@ class RoundReport:
         level = logging.INFO
         if self.without_producer or self.unreachable or self.refused:
             level = logging.WARNING
-        if self.given_up:
+        if self.given_up or self.missing:
             level = logging.ERROR
         log.log(level, "check of half messages: %s", "; ".join(parts))
 
@@ -228,12 +231,13 @@ class TransactionCheck:
     async def round(self) -> None:
         """Check every undecided half message that is old enough; commit the fronts and log the result."""
         self._report = RoundReport()
-        start_ms, start = self._clock.now_ms(), self._clock.monotonic()
+        start = self._clock.monotonic()
+        end = self._store.max_offset(HALF_TOPIC, HALF_QUEUE)  # what this round stores again belongs to the next
         low = self._store.min_offset(HALF_TOPIC, HALF_QUEUE)
         if self._queue.half < low:
             self._queue.jump(low)
         looked = 0
-        while self._clock.monotonic() - start <= LONGEST and self._look(start_ms):
+        while self._clock.monotonic() - start <= LONGEST and self._look(end):
             looked += 1
             if looked % BATCH == 0:
                 await asyncio.sleep(0)
@@ -245,16 +249,16 @@ class TransactionCheck:
         self._offsets.reset(CHECK_GROUP, HALF_TOPIC, HALF_QUEUE, self._queue.half)
         self._offsets.reset(CHECK_GROUP, HALF_OP_TOPIC, HALF_QUEUE, self._queue.op)
 
-    def _look(self, start_ms: int) -> bool:
+    def _look(self, end: int) -> bool:
         """Check the oldest undecided half message; False when it, and so all after it, must wait."""
         self._queue.advance()
         offset = self._queue.half
-        if offset >= self._store.max_offset(HALF_TOPIC, HALF_QUEUE):
+        if offset >= end:
             return False
         half = self._half_at(offset)
         key = identity(half) if half is not None else f"@{offset}"
         try:
-            done = self._queue.is_decided(key) or self._deal_with(offset, half, start_ms)
+            done = self._queue.is_decided(key) or self._check(offset, half)
         except Exception:
             log.exception("half message %d cannot be checked and is skipped", offset)
             done = True
@@ -262,16 +266,14 @@ class TransactionCheck:
             self._queue.passed(key)
         return done
 
-    def _deal_with(self, offset: int, half: Unit | None, start_ms: int) -> bool:
+    def _check(self, offset: int, half: Unit | None) -> bool:
         if half is None:
-            log.error("half message %d is not in the log", offset)
+            self._report.missing += 1
             return True
         properties = properties_of(half)
         age = self._clock.now_ms() - half.born_time
         if self._is_over(properties, age):
             return self._give_up(offset, half, properties)
-        if half.store_time >= start_ms:
-            return False
         if 0 <= age < immunity_ms(properties, self._rules().transaction_time_out_ms):
             return CHECK_IMMUNITY_SECONDS in properties and self._put_off(half, properties)
         return self._ask(half, properties)
