@@ -237,6 +237,26 @@ def test_a_cut_drops_what_was_not_dispatched_and_fails_who_waits_for_more(kind: 
     assert store.append(unit(body=b"new")).queue_offset == 1
 
 
+def test_what_is_stored_but_not_readable_yet_is_flushed_and_can_be_cut(kind: str) -> None:
+    """A replicated log shows readers what a majority has."""
+    store = open_store(kind, MemoryFiles())
+    fill(store, 3)
+    readable = store.log_max
+    store.hold()
+    first = store.append(unit(body=b"first"))
+    store.append(unit(body=b"second"))
+    store.log.commit()
+    store.log.end = readable
+    store.flusher.begin()
+    assert store.flushed_offset == store.log.stored > readable
+    store.truncate(first.end_offset)
+    assert (store.log_max, store.log.stored) == (readable, first.end_offset)
+    assert bodies(store) == [b"m0", b"m1", b"m2"]
+    assert store.append(unit(body=b"next")).queue_offset == 4
+    store.dispatch_now()
+    assert bodies(store) == [b"m0", b"m1", b"m2", b"first", b"next"]
+
+
 def test_a_cut_within_a_record_is_refused(kind: str) -> None:
     store = open_store(kind, MemoryFiles())
     fill(store, 5)

@@ -38,7 +38,7 @@ from ariane.store.results import (
 )
 from ariane.store.retention import MANUAL_PASSES, Retention
 from ariane.store.units.marks import Marks
-from ariane.store.units.reading import NOTHING
+from ariane.store.units.reading import is_in_queue
 from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")
@@ -204,7 +204,7 @@ class MessageStore(StoreReader):
         self.dispatch_now()
         self.flusher.begin()
         self._queue_flusher.flush(thorough=True)
-        if self.health.writable and self.dispatch_behind == 0 and self.log.flushed == self.log.end:
+        if self.health.writable and self.dispatch_behind == 0 and self.log.flushed == self.log.stored:
             self.env.files.remove(self.layout.abort)
             self.env.files.sync_folder(self.layout.root)
         else:
@@ -363,11 +363,9 @@ class MessageStore(StoreReader):
         leaves the log with all or some of them, and queues and index that agree with it.
         """
         self.log.commit()
-        if end == self.log.end:
+        if end == self.log.stored:
             return
-        span = self.log.span(end)
-        is_record = span is not None and self.log.kind_at(span[2], end - span[0]) != NOTHING
-        if not is_record and end != self.dispatcher.position:
+        if not self.log.is_record(end) and end != self.dispatcher.position:
             raise ValueError(f"no record of the log begins at {end}; it holds {self.log_min} to {self.log_max}")
         self._sync_worker.drain()
         self._file_worker.drain()
@@ -388,6 +386,9 @@ class MessageStore(StoreReader):
         self.dispatch_now()
         for queue in self.table:
             queue.next_offset = queue.max_offset
+        for message in self.dispatcher.pending:  # stored, but not readable yet
+            if is_in_queue(message.sys_flag):
+                message.queue.next_offset = message.queue_offset + 1
         log.warning("the log was cut at %d", end)
 
     def delete_topic(self, topic: str) -> None:

@@ -19,7 +19,7 @@ from ariane.store.log.framing import BLANK_LENGTH, Framing, PlainFraming
 from ariane.store.log.log import Log
 from ariane.store.log.log_file import LogFile
 from ariane.store.results import StoreDamaged
-from ariane.store.units.reading import END_OF_FILE, UNIT
+from ariane.store.units.reading import END_OF_FILE, NOTHING, UNIT
 
 _HEAD: Final = 8  # bytes of a record that tell its size and that it is one
 _KEPT_TAIL: Final = 1 << 20  # a larger buffer is freed when it is empty
@@ -118,12 +118,12 @@ class CommitLog(Log):
         if not size:
             return False
         last = self.files[-1]
-        at = self.end - last.base
+        at = self.stored - last.base
         data = self.tail.getvalue()
         # The head goes last: a kill in the middle of a copy leaves nothing that looks like a record.
         last.file.write(at + _HEAD, memoryview(data)[_HEAD:])
         last.file.write(at, data[:_HEAD])
-        self.end += size
+        self.end = self.stored = self.stored + size
         if size > _KEPT_TAIL:
             self.tail = BytesWriter()
         else:
@@ -142,7 +142,7 @@ class CommitLog(Log):
             room = self.files[-1].base + self.file_size - at
             self.tail.write(data[:room])
             self.commit()
-            at = self.written = self.end
+            at = self.written = self.stored
             data = data[room:]
         return True
 
@@ -181,6 +181,12 @@ class CommitLog(Log):
     def kind_at(self, memory: memoryview, at: int) -> int:
         return self._framing.kind_at(memory, at)
 
+    def is_record(self, at: int) -> bool:
+        if not self.files or not self.min_offset <= at < self.stored:
+            return False
+        file = self.files[(at - self.min_offset) // self.file_size]
+        return self._framing.kind_at(file.memory, at - file.base) != NOTHING
+
     def roll(self, at: int) -> int:
         return at + self.file_size - at % self.file_size
 
@@ -198,7 +204,9 @@ class CommitLog(Log):
             self._files.remove(last.path)
             self._files.sync_folder(self.folder)
         dropped = self._files.clear(self.files[-1].path, end - self.files[-1].base) if self.files else 0
+        readable = min(self.end, end)
         self._place(end)
+        self.end = readable
         self.flushed = min(self.flushed, end)
         return dropped
 
@@ -218,7 +226,7 @@ class CommitLog(Log):
         return first
 
     def _place(self, end: int) -> None:
-        self.end = self.written = end
+        self.end = self.stored = self.written = end
         if self.files:
             self.min_offset = self.files[0].base
             self._mark = self.files[-1].base + self.file_size * 3 // 4

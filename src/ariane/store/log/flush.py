@@ -109,7 +109,7 @@ class Flusher:
         self._wanted = False
         self._busy = True
         self._syncing, self._gathering = self._gathering, []
-        start, end = self._log.flushed, self._log.end
+        start, end = self._log.flushed, self._log.stored
         sync = self._log.sync_job(start, end, rewrite=self._suspect)
         note = self._durable_end if self._ends_like_a_tear(start, end) else None
         round_ = Round(sync, end, self.last_store_time(), note)
@@ -147,7 +147,7 @@ class Flusher:
                 self._gathering.append(waiter)
             else:
                 waiter.serve(error is None)
-        if error is None and (self._gathering or self._wanted) and self._log.flushed < self._log.end:
+        if error is None and (self._gathering or self._wanted) and self._log.flushed < self._log.stored:
             self.begin()
 
     def cut(self, end: int, store_time: int) -> None:
@@ -186,10 +186,10 @@ class Flusher:
 
     def tick(self) -> None:
         now = self._clock.monotonic()
-        dirty = self._log.end // _PAGE - self._log.flushed // _PAGE
+        dirty = self._log.stored // _PAGE - self._log.flushed // _PAGE
         thorough = now - self._last_thorough >= self.options.flush_thorough_interval.total_seconds()
         if thorough:
             self._last_thorough = now
         due = dirty >= self.options.flush_least_pages or thorough
-        if self._suspect or self._gathering or (due and self._log.flushed < self._log.end):
+        if self._suspect or self._gathering or (due and self._log.flushed < self._log.stored):
             self.begin()

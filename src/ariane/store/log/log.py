@@ -21,8 +21,9 @@ class Log(ABC):
 
     - `min_offset`: where the oldest file begins; -1 when there is no file.
     - `end`: where reading stops; always the end of a record or of a file.
-    - `written`: the end of what was appended. What is after `end` waits in `tail` until `commit`.
-    - `flushed`: the end of what is durable. `flushed <= end <= written`.
+    - `stored`: the end of what is in the files. A replicated log lets readers see less: `end <= stored`.
+    - `written`: the end of what was appended. What is after `stored` waits in `tail` until `commit`.
+    - `flushed`: the end of what is durable. `flushed <= stored <= written`.
 
     Everything runs on the thread of the event loop, except the job of `sync_job`.
     """
@@ -36,6 +37,7 @@ class Log(ABC):
         """Whether `commit` is called from time to time only (RocketMQ's transient store pool)."""
         self.min_offset = -1
         self.end = 0
+        self.stored = 0
         self.written = 0
         self.flushed = 0
         self.tail = BytesWriter()
@@ -71,12 +73,12 @@ class Log(ABC):
     def cancel(self, at: int) -> None:
         """Take back the unit reserved at `at` and all after it; they must not be committed yet."""
         at -= self.header
-        self.tail.truncate(at - self.end)
+        self.tail.truncate(at - self.stored)
         self.written = at
 
     @abstractmethod
     def commit(self) -> bool:
-        """Make what was appended readable. True when there was something."""
+        """Move what was appended from `tail` to the files, where readers see it. True when there was something."""
 
     @abstractmethod
     def append_raw(self, at: int, data: bytes) -> bool:
@@ -106,6 +108,10 @@ class Log(ABC):
     @abstractmethod
     def kind_at(self, memory: memoryview, at: int) -> int:
         """What begins at position `at` of a file: UNIT, END_OF_FILE or NOTHING (see `units.reading`)."""
+
+    @abstractmethod
+    def is_record(self, at: int) -> bool:
+        """Whether a record or a filler begins at offset `at`, readable or not yet."""
 
     @abstractmethod
     def roll(self, at: int) -> int:
