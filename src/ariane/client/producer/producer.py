@@ -76,7 +76,6 @@ class Producer(Lifecycle):
         """
         self._running()
         check_message(message, self._options)
-        check_target(queue, selector, hash_key)
         sender, out = self._sender, self._packer.pack(message)
         limit = self._options.send_timeout if timeout is None else timeout
         if DELIVER_TIME in out.properties:
@@ -84,6 +83,7 @@ class Producer(Lifecycle):
             await sender.check_timers(out)
         if queue is None and selector is None and hash_key is None:
             return await sender.send_quickly(out, limit)
+        check_target(queue, selector, hash_key)
         await sender.loop_thread
         started = self._env.clock.monotonic()
         chosen = await self._choose(message, queue, selector, hash_key)

@@ -42,8 +42,8 @@ def may_retry_elsewhere(error: ArianeError) -> bool:
 class Attempts:
     """The attempts of one send: how many are left, until when, and what the ones before failed with."""
 
-    def __init__(self, clock: Clock, timeout: float, most: int) -> None:
-        self.started = clock.monotonic()
+    def __init__(self, clock: Clock, timeout: float, most: int, started: float | None = None) -> None:
+        self._started = clock.monotonic() if started is None else started
         self._clock = clock
         self._timeout = timeout
         self._left = most
@@ -51,7 +51,7 @@ class Attempts:
 
     def time_left(self) -> float:
         """Seconds until the time-out."""
-        return self._timeout - (self._clock.monotonic() - self.started)
+        return self._timeout - (self._clock.monotonic() - self._started)
 
     def begin(self) -> bool:
         """Begin another attempt; False when none is left, or no time."""
@@ -66,7 +66,7 @@ class Attempts:
 
     def exhausted(self, message_id: str, topic: str) -> SendError:
         """The error of the send, with the errors of all attempts."""
-        causes, seconds = self._causes, self._clock.monotonic() - self.started
+        causes, seconds = self._causes, self._clock.monotonic() - self._started
         tries = f"{len(causes)} tries" if len(causes) != 1 else "1 try"
         late = f"; the time-out of {self._timeout:g} s over all tries is up" if seconds >= self._timeout else ""
         reasons = "; ".join(dict.fromkeys(str(cause) for cause in causes)) or "there was no time to try"

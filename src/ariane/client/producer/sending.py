@@ -73,12 +73,12 @@ class Sender:
 
     async def send_quickly(self, out: Outgoing, timeout: float) -> SendResult:
         """Like `send_anywhere`, and may start in any thread: the first attempt is made there when it can be."""
-        attempts = Attempts(self._clock, timeout, 1 + self._options.retries)
-        fast = self._fast.prepare(out, attempts.started, timeout) if self._fast.possible else None
+        started = self._clock.monotonic()
+        fast = self._fast.prepare(out, started, timeout) if self._fast.possible else None
         if fast is None:
             await self.loop_thread
-            return await self._send_elsewhere(out, attempts, None, None)
-        attempts.begin()
+            return await self.send_anywhere(out, timeout)
+        failure: ArianeError | None = None
         result: SendResult | None = None
         try:
             response = await fast.request
@@ -86,7 +86,10 @@ class Sender:
             if self._is_good(result):
                 return result
         except ArianeError as error:
-            attempts.failed(advised(error), retry=may_retry_elsewhere(error))
+            failure = error
+        attempts = Attempts(self._clock, timeout, self._options.retries, started)
+        if failure is not None:
+            attempts.failed(advised(failure), retry=may_retry_elsewhere(failure))
         await self.loop_thread
         return await self._send_elsewhere(out, attempts, fast.queue.broker_name, result)
 
