@@ -98,7 +98,7 @@ class Channel(virtual.Channel):
         if queue is not None and queue not in self._active_queues:
             self._without_ack.discard(queue)
             consumer = self._clients.get(queue)
-            if consumer is not None and self.connection.thread.is_here:
+            if consumer is not None and self.connection.is_open:
                 self.connection.thread.run(consumer.pause())
 
     def _consume(self, queue: str) -> None:
@@ -217,9 +217,9 @@ class Channel(virtual.Channel):
 
     def _close_consumer(self, queue: str, connection: "Transport | None" = None) -> None:
         consumer = self._clients.pop(queue, None)
-        thread = (connection or self.connection).thread
-        if consumer is not None and thread.is_here:
-            thread.run(consumer.close())
+        transport = connection or self.connection
+        if consumer is not None and transport.is_open:
+            transport.thread.run(consumer.close())
 
 
 class Transport(virtual.Transport):
@@ -241,7 +241,7 @@ class Transport(virtual.Transport):
     def __init__(self, client: Any, **keywords: Any) -> None:
         super().__init__(client, **keywords)
         self.woken = threading.Event()
-        self.thread = LoopThread("ariane-kombu")
+        self._thread: LoopThread | None = None
         self._producer: aio.Producer | None = None
         self._admin: aio.Admin | None = None
         self._known: set[str] = set()
@@ -255,21 +255,40 @@ class Transport(virtual.Transport):
 
         return describe()
 
+    @property
+    def thread(self) -> LoopThread:
+        """Where the clients live while the connection is open."""
+        if self._thread is None:
+            raise NotRunning("the connection is closed")
+        return self._thread
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection can be used in this process."""
+        return self._thread is not None and self._thread.is_here
+
     def establish_connection(self) -> Any:
         """Start the producer, and see that the name servers answer."""
-        self.thread.run(self._start())
+        self._thread = LoopThread("ariane-kombu")
+        try:
+            self._thread.run(self._start())
+        except BaseException:
+            self._thread.close()
+            self._thread = None
+            raise
         return super().establish_connection()
 
     def close_connection(self, connection: Any) -> None:
         """Close everything."""
         super().close_connection(connection)
-        if self.thread.is_here:
+        if self.is_open:
             self.thread.run(self._stop())
             self.thread.close()
+        self._thread = None
 
     def verify_connection(self, connection: Any) -> bool:
         """Whether the connection can be used in this process."""
-        return self.thread.is_here and self._producer is not None
+        return self.is_open and self._producer is not None
 
     async def _start(self) -> None:
         common = self._common()

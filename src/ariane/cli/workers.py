@@ -12,6 +12,8 @@ from ariane.cli.screen import console
 
 LOOK: Final = 0.5  # seconds between two looks at processes and files
 PATIENCE: Final = 60.0  # seconds a worker gets to stop
+QUICK_END: Final = 10.0  # seconds; a worker that ends sooner is started again later and later
+LONGEST_PAUSE: Final = 30.0
 _COMMAND: Final = "import sys; from ariane.cli import main; sys.argv[0] = 'ariane'; main()"
 
 
@@ -24,6 +26,8 @@ class Workers:
         self._first_port = first_port
         self._watched = watched
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._begun = [0.0] * count
+        self._pauses = [0.0] * count
         self._stopping = False
 
     def run(self) -> None:
@@ -39,13 +43,27 @@ class Workers:
                 console.print("The program has changed: starting it again ...")
                 self._end()
                 self._processes = [self._start(index) for index in range(self._count)]
-            for index, process in enumerate(self._processes):
-                if process.poll() is not None and not self._stopping and self._watched is None:
-                    console.print(f"Worker {index} ended with {process.returncode}: starting it again ...")
-                    self._processes[index] = self._start(index)
+            for index in range(self._count):
+                if self._watched is None and not self._stopping:  # a program that is being written may well end
+                    self._look_after(index)
         self._end()
 
+    def _look_after(self, index: int) -> None:
+        """Start a worker again that has ended, but not at once if it keeps ending."""
+        code = self._processes[index].poll()
+        lived = time.monotonic() - self._begun[index]
+        if code is None:
+            if lived > QUICK_END:
+                self._pauses[index] = 0.0
+            return
+        if lived < self._pauses[index]:
+            return
+        self._pauses[index] = min(LONGEST_PAUSE, self._pauses[index] * 2 + 1)
+        console.print(f"Worker {index} ended with {code}: starting it again ...")
+        self._processes[index] = self._start(index)
+
     def _start(self, index: int) -> subprocess.Popen[bytes]:
+        self._begun[index] = time.monotonic()
         port = [] if self._first_port is None else ["--health-port", str(self._first_port + index)]
         if self._first_port == 0:
             port = ["--health-port", "0"]
