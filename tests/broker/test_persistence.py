@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ariane.broker.tables import persistence
 from ariane.broker.tables.offsets import OffsetTable
 from ariane.broker.tables.persistence import JournaledTable, KeptTable
 from ariane.env import Env, ManualClock, SystemFiles
@@ -157,6 +158,20 @@ async def test_a_save_folds_the_journal_into_the_file() -> None:
     await table.save()
     assert files.list(PATH.parent) == [PATH.name]
     assert ConsumerOffsetTable.decode(files.read(PATH)).offset_table == {"orders@g": {0: 5}}
+
+
+async def test_a_large_journal_is_folded_into_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(persistence, "LARGEST_JOURNAL", 200)
+    files = MemoryFiles()
+    offsets, table = journaled(files)
+    journal, sizes = PATH.with_suffix(".journal"), set()
+    for offset in range(100):
+        offsets.commit("g", "orders", 0, offset)
+        await table.append()
+        sizes.add(files.size(journal) if files.exists(journal) else 0)
+    assert 0 in sizes
+    assert max(sizes) < 400
+    assert offset_after(files.after_kill()) == 99
 
 
 async def test_a_start_folds_the_journal_into_the_file() -> None:

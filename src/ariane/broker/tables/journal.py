@@ -21,6 +21,11 @@ class Journal:
         self._file: PlainFile | None = None
         self._end = 0
 
+    @property
+    def size(self) -> int:
+        """Bytes appended since the last restart."""
+        return self._end
+
     def records(self, text: str) -> list[bytes]:
         """The payloads of a journal that continues `text`, oldest first."""
         if not self._files.exists(self.path):
@@ -53,7 +58,7 @@ class Journal:
         self._end += len(record)
 
     def _close(self) -> None:
-        file, self._file = self._file, None
+        file, self._file, self._end = self._file, None, 0
         if file is not None:
             file.close()
 

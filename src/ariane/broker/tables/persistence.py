@@ -22,6 +22,7 @@ from ariane.store import ConfigFile
 log = logging.getLogger("ariane.broker")
 
 RETRY = 5.0  # seconds until a failed write is tried again
+LARGEST_JOURNAL = 8 << 20  # bytes after which the whole file is written, whatever its interval
 JOURNAL_INTERVAL = 1.0  # seconds: what a kill of the process may take back of committed offsets
 
 Done = Callable[[bool], None]
@@ -176,7 +177,7 @@ class JournaledTable(KeptTable):
         return await self.saved()
 
     async def _write(self) -> None:
-        whole, self._whole = self._whole, False
+        whole, self._whole = self._whole or self._journal.size > LARGEST_JOURNAL, False
         changes = self._changes()
         try:
             if whole:
