@@ -1,4 +1,4 @@
-"""Checked values of all options of a table."""
+"""The checked values of all options of a table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Settings:
 
     @classmethod
     def load(cls, table: OptionTable, text: str, *, file: str, host: Host) -> Settings:
-        """The defaults for the host, overwritten by a properties file."""
+        """Load a properties file over the defaults of the host."""
         defaults = {option.name: option.default_for(host) for option in table}
         return cls(table, defaults, file=file)._with_entries(parse_properties(text, file), file)
 
@@ -72,15 +72,15 @@ class Settings:
         return {name: text for name, text in texts if text is not None}
 
     def printed(self, important_only: bool = False) -> list[tuple[str, str]]:
-        """The same with an empty text for an option without a value, as `-p` prints it, or `-m` the important ones."""
+        """Like `properties`, with an empty text for an option without a value: what `-p` prints, or `-m`."""
         return [(option.name, self.text(option.name) or "") for option in self.shown(important_only)]
 
     def replaced(self, changes: Mapping[str, Value]) -> Settings:
-        """The same with typed or text values of named options, checked like a file's."""
+        """A copy with other values of named options, checked like those of a file."""
         return self._with_entries([Entry(key, java_text(value), 0) for key, value in changes.items()], "")
 
     def updated(self, key: str, value: str) -> Settings:
-        """The same with one value changed by a request at run time; NotUpdatable unless the key is safe."""
+        """A copy with one option changed at run time; NotUpdatable unless it may be changed while running."""
         try:
             option = self.table.find(key)
         except ConfigError as error:
@@ -90,16 +90,16 @@ class Settings:
         return self.replaced({key: value})
 
     def assumed(self, effective: Mapping[str, Value | None]) -> Settings:
-        """The same with values that follow from others, without counting them as set by the user."""
+        """A copy with derived values, which do not count as set by the user."""
         return replace(self, values={**self.values, **effective})
 
     def error(self, name: str, reason: str) -> ConfigError:
-        """A ConfigError about an option, placed at its line when a file set it."""
+        """A ConfigError about an option, with file and line if a file set it."""
         line = self.lines.get(name)
         return ConfigError(reason, key=name, file="" if line == 0 else self.file, line=line or 0)
 
     def _with_entries(self, entries: Iterable[Entry], file: str) -> Settings:
-        """The same with the entries of a file, or of no file; an error names the place."""
+        """A copy with the entries of a file, or of none; an error names file and line."""
         values = dict(self.values)
         lines = dict(self.lines)
         for entry in entries:
