@@ -5,9 +5,8 @@ A `Server` and a `Client` carry requests in both directions over `Connection`s, 
 
 from ariane.remoting.address import format_address, parse_address
 from ariane.remoting.client import Client
-from ariane.remoting.connection import Connection
-from ariane.remoting.endpoint import Handler, RpcHook
-from ariane.remoting.gates import Gate, Observer, Peer
+from ariane.remoting.connection import Connection, Handler
+from ariane.remoting.gates import Gate, Observer, Peer, RpcHook
 from ariane.remoting.guard import Limits
 from ariane.remoting.server import Server
 from ariane.remoting.sockets import SocketOptions

@@ -9,8 +9,9 @@ from ariane.errors import ConnectFailed, ProtocolError, RequestTimeout
 from ariane.protocol.command import Command
 from ariane.protocol.frame import MAX_FRAME
 from ariane.remoting.address import parse_address
-from ariane.remoting.connection import Connection
-from ariane.remoting.endpoint import Endpoint, Handler, Listener, RpcHook
+from ariane.remoting.connection import Connection, Handler, Listener
+from ariane.remoting.endpoint import Endpoint
+from ariane.remoting.gates import RpcHook
 from ariane.remoting.tls import TlsClient
 
 PATIENCE = 1.0  # seconds that running handlers get when a client closes

@@ -4,20 +4,28 @@ The way of a read: bytes, whole commands, their handlers one after the other, th
 """
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Any, Final
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol
 
+from ariane.env import Clock
 from ariane.errors import ArianeError, ProtocolError, RequestTimeout, ResponseError, SendFailed
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import ONEWAY, RESPONSE, Command
 from ariane.protocol.frame import FrameDecoder, decode_head, encode, encode_head, read_head
 from ariane.protocol.ids import pack_host
 from ariane.remoting.address import format_address, socket_address
-from ariane.remoting.endpoint import Endpoint, log
-from ariane.remoting.guard import SLOWEST
-from ariane.remoting.limited_log import clip
+from ariane.remoting.gates import Gate, Observer, RpcHook
+from ariane.remoting.guard import SLOWEST, Guard
+from ariane.remoting.limited_log import LimitedLog, clip
+from ariane.remoting.sockets import SocketOptions
 from ariane.remoting.tls import TlsLayer, TlsServer, is_client_hello
 from ariane.remoting.waiters import Answer, Waiters
+
+log: Final = logging.getLogger("ariane.remoting")
+
+Handler = Callable[["Connection", Command], Command | Awaitable[Command | None] | None]
+Listener = Callable[["Connection"], None]
 
 JOIN_BELOW: Final = 1 << 16  # up to here one joined write is quicker than a vector of buffers
 SOON: Final = 1 << 15  # after so many bytes of requests their answers leave at once: who waits for them can go on
@@ -27,10 +35,50 @@ LONGEST_REMARK: Final = 4000  # characters of a refusal: it may quote what the p
 SMALL: Final = 1 << 13  # bytes that a connection may hold without being counted
 
 
+class ReadCycle(Protocol):
+    """What surrounds the requests of one read: `begin` before the first, `end` after the last, then answers leave.
+
+    A long read is cut into several cycles. Handlers that take time continue outside of any cycle.
+    """
+
+    def begin(self, now: float) -> None:
+        """Requests follow, handled at this time of the monotonic clock."""
+        ...
+
+    def end(self) -> None:
+        """All of them were handled, and none of their answers was written."""
+        ...
+
+
+class Owner(Protocol):
+    """What a connection needs of the server or client that it belongs to."""
+
+    name: str
+    clock: Clock
+    handlers: Mapping[int, Handler]
+    fallback: Handler
+    gates: tuple[Gate, ...]
+    observers: tuple[Observer, ...]
+    hooks_out: tuple[RpcHook, ...]
+    cycle: ReadCycle | None
+    throttle: bool
+    max_frame: int
+    sockets: SocketOptions
+    tasks: set[asyncio.Task[None]]
+    log: LimitedLog
+    guard: Guard
+
+    def next_opaque(self) -> int: ...
+
+    def opened(self, connection: "Connection") -> None: ...
+
+    def lost(self, connection: "Connection") -> None: ...
+
+
 class Connection:
     """One open socket of a server or a client; asyncio calls it as its protocol."""
 
-    def __init__(self, endpoint: Endpoint, *, tls: TlsLayer | None = None, peek: TlsServer | None = None) -> None:
+    def __init__(self, owner: Owner, *, tls: TlsLayer | None = None, peek: TlsServer | None = None) -> None:
         self.peer = ""
         self.peer_host = b""
         self.local = ""
@@ -39,27 +87,27 @@ class Connection:
         self.is_open = False
         self.secure = tls is not None
         self.attributes: dict[str, Any] = {}
-        self.last_active = endpoint.clock.monotonic()
+        self.last_active = owner.clock.monotonic()
         self.last_read = self.last_active
-        self._endpoint = endpoint
-        self._clock = endpoint.clock
-        self._handlers = endpoint.handlers
+        self._owner = owner
+        self._clock = owner.clock
+        self._handlers = owner.handlers
         self._code = -1
-        self._handler = endpoint.fallback  # of the last request's code
-        self._gates = endpoint.gates
-        self._observers = endpoint.observers
-        self._is_guarded = bool(endpoint.gates or endpoint.observers)
-        self._is_observed = bool(endpoint.observers)
+        self._handler = owner.fallback  # of the last request's code
+        self._gates = owner.gates
+        self._observers = owner.observers
+        self._is_guarded = bool(owner.gates or owner.observers)
+        self._is_observed = bool(owner.observers)
         self._tls = tls
         self._peek = peek
         self._raw = tls is not None or peek is not None
-        self._decoder = FrameDecoder(endpoint.max_frame)
+        self._decoder = FrameDecoder(owner.max_frame)
         self._commands: list[Command] = []  # those of a read, done up to `_next`
         self._next = 0
-        self._waiters = Waiters(endpoint.clock, "")
+        self._waiters = Waiters(owner.clock, "")
         self._out: list[bytes | memoryview] = []
         self._out_size = 0
-        self._limit = endpoint.sockets.limit
+        self._limit = owner.sockets.limit
         self._reading = False
         self._flush_due = False
         self._congested = False
@@ -89,9 +137,9 @@ class Connection:
         self.local = format_address(*socket_address(transport.get_extra_info("sockname")))
         self.address = self.address or self.peer
         self._waiters = Waiters(self._clock, self.address)
-        self._endpoint.sockets.apply(transport)
+        self._owner.sockets.apply(transport)
         self.is_open = True
-        self._endpoint.opened(self)
+        self._owner.opened(self)
         if self._tls is not None:
             self._transport.write(self._tls.start())
 
@@ -128,13 +176,13 @@ class Connection:
         finally:
             self._decoder.clear()
             self._weigh()
-            self._endpoint.lost(self)
+            self._owner.lost(self)
 
     def pause_writing(self) -> None:
         self._congested = True
         self._congested_since = self._clock.monotonic()
         self._unread = 0
-        if self._endpoint.throttle:
+        if self._owner.throttle:
             self._stall()
 
     def resume_writing(self) -> None:
@@ -189,8 +237,8 @@ class Connection:
     def submit(self, command: Command, timeout: float) -> asyncio.Future[Command]:
         """Send a request now; the future is its answer."""
         self._check_open()
-        command.opaque = self._endpoint.next_opaque()
-        for hook in self._endpoint.hooks_out:
+        command.opaque = self._owner.next_opaque()
+        for hook in self._owner.hooks_out:
             hook.before_request(self.address, command)
         future = self._waiters.add(command.opaque, timeout)
         self.send(command)
@@ -199,11 +247,11 @@ class Connection:
     @property
     def is_clear(self) -> bool:
         """Whether a request can be sent at once: open, read by the peer, and with no hook that must see it."""
-        return self.is_open and not self._congested and not self._endpoint.hooks_out
+        return self.is_open and not self._congested and not self._owner.hooks_out
 
     def next_opaque(self) -> int:
         """The number of the next request, for who encodes it; may be called in any thread."""
-        return self._endpoint.next_opaque()
+        return self._owner.next_opaque()
 
     def submit_encoded(self, data: bytes, opaque: int, timeout: float, answer: Answer) -> None:
         """Send a request that is already in bytes; hooks never see it, so ask `is_clear` first."""
@@ -229,7 +277,7 @@ class Connection:
             response = await future
         finally:
             self._waiters.forget(command.opaque)
-        for hook in self._endpoint.hooks_out:
+        for hook in self._owner.hooks_out:
             hook.after_response(self.address, command, response)
         return response
 
@@ -237,8 +285,8 @@ class Connection:
         """Send a request that nobody answers. `drain` tells when the peer keeps up."""
         self._check_open()
         command.flag |= ONEWAY
-        command.opaque = self._endpoint.next_opaque()
-        for hook in self._endpoint.hooks_out:
+        command.opaque = self._owner.next_opaque()
+        for hook in self._owner.hooks_out:
             hook.before_request(self.address, command)
         self.send(command)
 
@@ -265,7 +313,7 @@ class Connection:
         self.is_open = False
         self._closed_at = self._clock.monotonic()
         self._why = reason
-        log.debug("%s: closed %s: %s", self._endpoint.name, self.peer, reason)
+        log.debug("%s: closed %s: %s", self._owner.name, self.peer, reason)
         if self._congested:
             self._transport.abort()
         else:
@@ -327,13 +375,13 @@ class Connection:
         change = size - self.held
         if change:
             self.held = size
-            self._endpoint.guard.weigh(change)
+            self._owner.guard.weigh(change)
 
     # Reading.
 
     def _work(self, now: float) -> None:
         """Handle every whole command at hand in read cycles, each of which ends before its answers are written."""
-        cycle = self._endpoint.cycle
+        cycle = self._owner.cycle
         handled = False
         taken = 0
         self._reading = True
@@ -365,8 +413,8 @@ class Connection:
             self._finish_read()
 
     def _finish_read(self) -> None:
-        if self._endpoint.cycle is not None:
-            self._endpoint.cycle.end()
+        if self._owner.cycle is not None:
+            self._owner.cycle.end()
         self._write_out()
 
     def _handle(self, command: Command) -> None:
@@ -374,7 +422,7 @@ class Connection:
             self._waiters.answer(command)
             return
         if command.code != self._code:
-            self._handler = self._handlers.get(command.code, self._endpoint.fallback)
+            self._handler = self._handlers.get(command.code, self._owner.fallback)
             self._code = command.code
         handler = self._handler
         try:
@@ -396,7 +444,7 @@ class Connection:
             try:
                 observer.requested(self, request)
             except Exception as error:
-                self._endpoint.log.fault(error, "%s: an observer of requests failed", self._endpoint.name)
+                self._owner.log.fault(error, "%s: an observer of requests failed", self._owner.name)
         for gate in self._gates:
             gate.check(self, request)
 
@@ -405,7 +453,7 @@ class Connection:
             try:
                 observer.answered(self, request, response, body_size)
             except Exception as error:
-                self._endpoint.log.fault(error, "%s: an observer of responses failed", self._endpoint.name)
+                self._owner.log.fault(error, "%s: an observer of responses failed", self._owner.name)
 
     def _answer_error(self, request: Command, error: Exception) -> None:
         if isinstance(error, ResponseError):
@@ -415,10 +463,10 @@ class Connection:
         if isinstance(error, ArianeError):  # says what is wrong; anything else is a fault of ours
             remark = clip(str(error))
             text = "%s: request %d of %s failed: %s"
-            self._endpoint.log.warning(text, self._endpoint.name, request.code, self.peer, remark)
+            self._owner.log.warning(text, self._owner.name, request.code, self.peer, remark)
         else:
             text = "%s: request %d of %s failed"
-            self._endpoint.log.fault(error, text, self._endpoint.name, request.code, self.peer)
+            self._owner.log.fault(error, text, self._owner.name, request.code, self.peer)
         self.answer(request, request.reply(ResponseCode.SYSTEM_ERROR, remark=remark))
 
     def _refuse(self, reason: str) -> None:
@@ -426,7 +474,7 @@ class Connection:
         if self._refused:
             return
         self._refused = True
-        self._endpoint.log.warning("%s: closing %s: %s", self._endpoint.name, self.peer, reason)
+        self._owner.log.warning("%s: closing %s: %s", self._owner.name, self.peer, reason)
         self.close(reason)
 
     # Handlers that take time.
@@ -434,8 +482,8 @@ class Connection:
     def _follow(self, request: Command, result: Awaitable[Command | None]) -> None:
         size = len(request.body)
         task = self._loop.create_task(self._finish(request, result, size))
-        self._endpoint.tasks.add(task)
-        task.add_done_callback(self._endpoint.tasks.discard)
+        self._owner.tasks.add(task)
+        task.add_done_callback(self._owner.tasks.discard)
         self._running += 1
         self._running_size += size
         if self._running >= MAX_RUNNING or self._running_size >= MAX_RUNNING_BYTES:
@@ -469,7 +517,7 @@ class Connection:
 
     def _must_stall(self) -> bool:
         busy = self._running >= MAX_RUNNING or self._running_size >= MAX_RUNNING_BYTES
-        return self._quiet or busy or (self._congested and self._endpoint.throttle)
+        return self._quiet or busy or (self._congested and self._owner.throttle)
 
     def _catch_up(self) -> None:
         """Do what waited while the peer did not read, then read on."""

@@ -3,58 +3,29 @@
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping, Sequence
 
 from ariane.env import Clock
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.frame import MAX_FRAME
-from ariane.remoting.gates import Gate, Observer
+from ariane.remoting.connection import Connection, Handler, Listener, ReadCycle
+from ariane.remoting.gates import Gate, Observer, RpcHook
 from ariane.remoting.guard import Guard, Limits
 from ariane.remoting.limited_log import LimitedLog
 from ariane.remoting.sockets import SocketOptions
 
-if TYPE_CHECKING:
-    from ariane.remoting.connection import Connection
-
 log = logging.getLogger("ariane.remoting")
 
-Handler = Callable[["Connection", Command], Command | Awaitable[Command | None] | None]
-Listener = Callable[["Connection"], None]
 
-
-class RpcHook(Protocol):
-    """Sees every request that a client sends, and its response; it may change the request."""
-
-    def before_request(self, peer: str, command: Command) -> None: ...
-
-    def after_response(self, peer: str, request: Command, response: Command) -> None: ...
-
-
-class ReadCycle(Protocol):
-    """What surrounds the requests of one read: `begin` before the first, `end` after the last, then answers leave.
-
-    A long read is cut into several cycles. Handlers that take time go on outside of any cycle.
-    """
-
-    def begin(self, now: float) -> None:
-        """Requests follow, handled at this time of the monotonic clock."""
-        ...
-
-    def end(self) -> None:
-        """All of them were handled, and none of their answers was written."""
-        ...
-
-
-def not_supported(_: "Connection", request: Command) -> Command:
-    """The answer to a code that nobody handles; the blank in front is RocketMQ's."""
+def not_supported(_: Connection, request: Command) -> Command:
+    """The response to a code without a handler; the blank in front is RocketMQ's."""
     remark = f" request type {request.code} not supported"
     return request.reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=remark)
 
 
 class Endpoint:
-    """Handlers, hooks and the open connections of one server or client."""
+    """Handlers, gates, observers, hooks and the open connections of one server or client."""
 
     def __init__(
         self,
@@ -101,12 +72,12 @@ class Endpoint:
     def next_opaque(self) -> int:
         return next(self._opaque) & 0x7FFFFFFF
 
-    def opened(self, connection: "Connection") -> None:
+    def opened(self, connection: Connection) -> None:
         self.connections.add(connection)
         if self.on_open is not None:
             self.on_open(connection)
 
-    def lost(self, connection: "Connection") -> None:
+    def lost(self, connection: Connection) -> None:
         self.connections.discard(connection)
         if self._closing is not None and not self._closing.done():
             self._closing.set_result(None)

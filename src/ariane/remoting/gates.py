@@ -1,8 +1,8 @@
-"""Gates and observers: what stands between a request and its handler, and what watches both ways.
+"""Gates, observers and hooks: what stands between a request and its handler, and what watches both ways.
 
 A gate may refuse a request before its handler runs, whatever its code; access control is one. An observer sees every
 request, refused ones too, and every response, also those that a handler encodes itself. Neither may change what it
-sees, so that neither costs the hot path its short cuts.
+sees, so that neither switches the fast path off. A hook of a client may change the requests that it sends.
 """
 
 from typing import Any, Protocol
@@ -47,4 +47,16 @@ class Observer(Protocol):
 
         The body of a response to a pull is not in `response.body`: it leaves from where it is stored.
         """
+        ...
+
+
+class RpcHook(Protocol):
+    """Sees every request that a client sends and its response; it may change the request, to sign it for example."""
+
+    def before_request(self, peer: str, command: Command) -> None:
+        """Called before the request is encoded."""
+        ...
+
+    def after_response(self, peer: str, request: Command, response: Command) -> None:
+        """Called when the response has arrived."""
         ...

@@ -9,8 +9,8 @@ from ariane.env import Clock
 from ariane.errors import ListenFailed
 from ariane.protocol.frame import MAX_FRAME
 from ariane.remoting.address import format_address
-from ariane.remoting.connection import Connection
-from ariane.remoting.endpoint import Endpoint, Handler, Listener, ReadCycle
+from ariane.remoting.connection import Connection, Handler, Listener, ReadCycle
+from ariane.remoting.endpoint import Endpoint
 from ariane.remoting.gates import Gate, Observer
 from ariane.remoting.guard import Limits
 from ariane.remoting.sockets import SocketOptions
