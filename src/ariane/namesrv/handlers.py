@@ -11,7 +11,7 @@ from ariane.namesrv.live_config import LiveConfig
 from ariane.namesrv.routes import Broker, Routes, is_usable_name
 from ariane.protocol.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfigTable, TopicList
 from ariane.protocol.bodies.topics import UNIT, UNIT_SUB
-from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.codes import V3_0_11, RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import (
     AddWritePermOfBrokerRequest,
@@ -35,7 +35,6 @@ from ariane.protocol.headers import (
 from ariane.protocol.units import body_crc
 from ariane.remoting import Connection, Handler
 
-WITH_FILTER_SERVERS: Final = 37  # the version from which a registration wraps its topics (3.0.11)
 LARGE_COMPRESSED: Final = 1 << 12  # bytes of a compressed registration that is decoded off the loop
 LARGE: Final = 1 << 18  # the same of one that is not compressed
 LARGEST_CONFIG: Final = 1 << 16
@@ -123,7 +122,7 @@ class Handlers:
         if len(request.body) > limit:
             remark = f"the registration has {len(request.body)} bytes, at most {limit} (registrationMaxBytes)"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
-        if request.version < WITH_FILTER_SERVERS:
+        if request.version < V3_0_11:
             return TopicConfigTable.decode_request(request.body), None
         if header.compressed:
             body = RegisterBrokerBody.decompress(request.body, limit)

@@ -2,12 +2,13 @@
 
 from enum import IntEnum
 
-VERSION_4_9_7 = 407
-"""What a 4.9.7 peer puts into the `version` field of each command."""
-VERSION_5_0_0 = 412  # of its first snapshot
-V3_0_7_SNAPSHOT = 28  # what a client can be asked depends on its version
+V3_0_7_SNAPSHOT = 28  # what peers of these versions put into the `version` field of each command
+V3_0_11 = 37
 V3_1_8_SNAPSHOT = 62
 V3_4_9 = 121
+VERSION_4_9_7 = 407
+"""The version that Ariane says it is."""
+VERSION_5_0_0 = 412  # of its first snapshot
 
 
 class RequestCode(IntEnum):

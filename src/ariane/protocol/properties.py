@@ -4,11 +4,13 @@ from typing import Final
 
 NAME_VALUE: Final = "\x01"
 PROPERTY: Final = "\x02"
+NAME_END: Final = b"\x01"  # the same as bytes
+VALUE_END: Final = b"\x02"
 
 
 def encode_properties(properties: dict[str, str]) -> str:
     """Join properties into the form that travels and is stored; as 4.9.7 writes it, nothing stands behind the last."""
-    return "\x02".join([f"{name}\x01{value}" for name, value in properties.items()])
+    return PROPERTY.join([f"{name}{NAME_VALUE}{value}" for name, value in properties.items()])
 
 
 def decode_properties(text: str) -> dict[str, str]:
@@ -23,7 +25,7 @@ def decode_properties(text: str) -> dict[str, str]:
 
 def find_property(text: bytes, name: bytes) -> bytes | None:
     """Look one property up in the stored bytes without decoding the others."""
-    needle = name + b"\x01"
+    needle = name + NAME_END
     start = 0
     while True:
         at = text.find(needle, start)
@@ -31,7 +33,7 @@ def find_property(text: bytes, name: bytes) -> bytes | None:
             return None
         if at == 0 or text[at - 1] == 2:
             begin = at + len(needle)
-            end = text.find(b"\x02", begin)
+            end = text.find(VALUE_END, begin)
             return text[begin:] if end < 0 else text[begin:end]
         start = at + 1
 

@@ -2,11 +2,13 @@
 
 from typing import Final
 
+from ariane.message import UNIQUE_KEY
 from ariane.protocol.fast.matching import stands_at
 from ariane.protocol.native import i64
+from ariane.protocol.properties import NAME_END
 
-_ESCAPED: Final = b"UNIQ_KEY\\u0001"
-_RAW: Final = b"UNIQ_KEY\x01"
+_ESCAPED: Final = UNIQUE_KEY.encode() + b"\\u0001"
+_RAW: Final = UNIQUE_KEY.encode() + NAME_END
 
 
 class PropertyForm:

@@ -3,21 +3,33 @@
 from types import FunctionType
 from typing import Final
 
+from ariane.message import CLUSTER, DELAY, TRANSACTION_PREPARED, WAIT
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command
 from ariane.protocol.fast.property_form import PropertyForm
 from ariane.protocol.headers.send import SendMessageRequest, SendMessageRequestV2
 from ariane.protocol.native import i64
+from ariane.protocol.properties import NAME_END, VALUE_END
 
 HAS_CLUSTER: Final = 1  # bits of `names`
 HAS_WAIT: Final = 2
 HAS_DELAY: Final = 4
 HAS_TRANSACTION: Final = 8
 
-CLUSTER: Final = b"CLUSTER"
-WAIT: Final = b"WAIT"
-DELAY: Final = b"DELAY"
-TRANSACTION: Final = b"TRAN_MSG"
+_CLUSTER: Final = CLUSTER.encode()
+_WAIT: Final = WAIT.encode()
+_DELAY: Final = DELAY.encode()
+_TRANSACTION: Final = TRANSACTION_PREPARED.encode()
+LONGEST_NAME: Final = len(TRANSACTION_PREPARED)  # of these four
+_SEARCHED: Final = [
+    (VALUE_END + name + NAME_END, bit)
+    for name, bit in (
+        (_CLUSTER, HAS_CLUSTER),
+        (_WAIT, HAS_WAIT),
+        (_DELAY, HAS_DELAY),
+        (_TRANSACTION, HAS_TRANSACTION),
+    )
+]
 _NONE: Final = b""
 _FULL_NAMES: Final = int(RequestCode.SEND_MESSAGE)  # the other forms have field names of one letter
 
@@ -163,24 +175,24 @@ def names_in(raw: bytes) -> int:
 
 
 def _names_by_search(raw: bytes) -> int:
-    """Of all ways the one that costs plain Python least; `in` would first ask whether the name is a number."""
-    find = (b"\x02" + raw).find
-    return (
-        (HAS_CLUSTER if find(b"\x02CLUSTER\x01") >= 0 else 0) | (HAS_WAIT if find(b"\x02WAIT\x01") >= 0 else 0)
-        | (HAS_DELAY if find(b"\x02DELAY\x01") >= 0 else 0)
-        | (HAS_TRANSACTION if find(b"\x02TRAN_MSG\x01") >= 0 else 0)
-    )  # fmt: skip
+    """The cheapest way in plain Python; `in` would first check whether the name is a number."""
+    find = (VALUE_END + raw).find
+    names = 0
+    for name, bit in _SEARCHED:
+        if find(name) >= 0:
+            names |= bit
+    return names
 
 
 def name_bit(name: bytes) -> int:
     """The bit of one name; 0 when it means nothing to a broker."""
-    if name == WAIT:
+    if name == _WAIT:
         return HAS_WAIT
-    if name == DELAY:
+    if name == _DELAY:
         return HAS_DELAY
-    if name == CLUSTER:
+    if name == _CLUSTER:
         return HAS_CLUSTER
-    return HAS_TRANSACTION if name == TRANSACTION else 0
+    return HAS_TRANSACTION if name == _TRANSACTION else 0
 
 
 PLAIN: Final = isinstance(names_in, FunctionType)

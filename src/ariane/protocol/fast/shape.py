@@ -15,7 +15,7 @@ from ariane.protocol.command import Command
 from ariane.protocol.fast.matching import stands_at
 from ariane.protocol.fast.property_form import PropertyForm, form_of
 from ariane.protocol.fast.pulling import Pulling, PullKind, pulling_of
-from ariane.protocol.fast.sending import TRANSACTION, Sending, SendKind, kind_of, name_bit
+from ariane.protocol.fast.sending import LONGEST_NAME, Sending, SendKind, kind_of, name_bit
 from ariane.protocol.headers.consume import PullMessageRequest
 from ariane.protocol.headers.send import SendMessageRequestV2
 from ariane.protocol.native import BytesWriter, i64, u8
@@ -30,7 +30,6 @@ _BACKSLASH: Final = ord("\\")
 _U: Final = ord("u")
 _ZERO: Final = ord("0")
 _AFTER_NAME: Final = 1  # the separator after a property's name; the other one comes after its value
-_LONGEST_NAME: Final = len(TRANSACTION)
 _MAX_FORMS: Final = 256  # forms of properties that are tried; then each is read byte by byte
 _MAX_I32: Final = (1 << 31) - 1
 
@@ -162,7 +161,7 @@ class SendShape(Shape):
                     if byte < 0:
                         return None
                     if byte == _AFTER_NAME:
-                        if name <= at <= name + _LONGEST_NAME:
+                        if name <= at <= name + LONGEST_NAME:
                             names |= name_bit(header[name:at])
                         name = size
                     else:
