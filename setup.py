@@ -15,6 +15,7 @@ HOT = [
     "src/ariane/protocol/java.py",
     "src/ariane/protocol/properties.py",
     "src/ariane/protocol/units.py",
+    "src/ariane/protocol/frame_head.py",
     "src/ariane/protocol/fast/matching.py",
     "src/ariane/protocol/fast/digits.py",
     "src/ariane/protocol/fast/property_form.py",

@@ -12,7 +12,8 @@ from ariane.protocol.fast.property_form import form_of
 from ariane.protocol.fast.pulling import Pulling, pulling_in
 from ariane.protocol.fast.sending import HAS_CLUSTER, HAS_DELAY, HAS_TRANSACTION, HAS_WAIT, Sending, sending_in
 from ariane.protocol.fast.shape import Shape, shape_of
-from ariane.protocol.frame import FrameDecoder, framed
+from ariane.protocol.frame import FrameDecoder
+from ariane.protocol.frame_head import framed
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(["UNIQ_KEY", "WAIT", "DELAY"])
 values = names | st.sampled_from(["7F0001", "7F0002", "7f-003", 'x"\\', "true"])

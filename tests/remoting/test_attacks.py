@@ -11,7 +11,8 @@ import pytest
 from ariane.env import ManualClock
 from ariane.errors import ProtocolError
 from ariane.protocol.command import Command
-from ariane.protocol.frame import MAX_FRAME, encode
+from ariane.protocol.frame import encode
+from ariane.protocol.frame_head import MAX_FRAME
 from ariane.remoting import Limits, Server, TlsClient, TlsServer
 from ariane.remoting.limited_log import LINES, LONGEST, LONGEST_TRACEBACK, WINDOW
 

@@ -11,7 +11,8 @@ import pytest
 from ariane.env import SystemClock
 from ariane.errors import ArianeError, ConnectFailed, RequestTimeout, SendFailed
 from ariane.protocol.command import Command
-from ariane.protocol.frame import MAX_FRAME, encode
+from ariane.protocol.frame import encode
+from ariane.protocol.frame_head import MAX_FRAME
 from ariane.remoting import TlsClient, TlsServer
 from ariane.remoting.blocking import CHUNK, BlockingConnection, ExclusiveConnection
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from ariane.env import ManualClock, SystemClock
 from ariane.errors import ProtocolError, RequestTimeout, SendFailed
 from ariane.protocol.command import ONEWAY, Command
-from ariane.protocol.frame import MAX_FRAME, FrameDecoder, encode
+from ariane.protocol.frame import FrameDecoder, encode
+from ariane.protocol.frame_head import MAX_FRAME
 from ariane.remoting import Connection, Server
 from ariane.remoting.connection import MAX_RUNNING, SOON
 

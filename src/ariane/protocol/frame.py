@@ -1,22 +1,16 @@
-"""Frames: how commands follow each other on a connection.
-
-length i32 | serialisation u8, header length u24 | header | body        (length counts all after itself)
-"""
+"""Frames: how commands follow each other on a connection. A frame is a head, a header and a body."""
 
 from collections.abc import Iterator
-from struct import Struct
 from types import FunctionType
 from typing import Final
 
 from ariane.errors import ProtocolError
 from ariane.protocol.command import Command, decode_header, encode_header
 from ariane.protocol.fast.decoder import HeaderDecoder
+from ariane.protocol.frame_head import HEAD, HEAD_SIZE, MAX_FRAME, bad_frame, framed, read_head
 from ariane.protocol.native import i64, read_i32_be
 
-MAX_FRAME: Final = 16 * 1024 * 1024
 _ANY_SIZE: Final = (1 << 31) - 1
-_HEAD: Final = Struct(">iI")  # length, serialisation << 24 | header length
-HEAD_SIZE: Final = 8
 
 
 class FrameDecoder:
@@ -34,7 +28,7 @@ class FrameDecoder:
         self._buffer = b""
         self._late: list[bytes] = []  # chunks that came while the frame was known to be still incomplete
         self._have = 0
-        self._need = 8
+        self._need = HEAD_SIZE
         self._error: ProtocolError | None = None
         self._max_frame = max_frame
         self._headers = HeaderDecoder()
@@ -42,6 +36,7 @@ class FrameDecoder:
         """Grows whenever commands come out: as long as it stays and bytes are pending, it is the same frame."""
 
     def feed(self, chunk: bytes) -> None:
+        """Take in bytes as they arrive."""
         self._have += len(chunk)
         if self._have >= self._need and not self._late:
             self._buffer = self._buffer + chunk if self._buffer else chunk
@@ -50,7 +45,7 @@ class FrameDecoder:
 
     @property
     def pending(self) -> int:
-        """Bytes of a frame that has not come whole yet."""
+        """Bytes of a frame that has not arrived whole yet."""
         return self._have
 
     def clear(self) -> None:
@@ -88,18 +83,18 @@ class FrameDecoder:
         buffer = self._buffer
         size: i64 = len(buffer)
         at: i64 = 0
-        need: i64 = 8
-        while size - at >= 8:
+        need: i64 = HEAD_SIZE
+        while size - at >= HEAD_SIZE:
             length, mark = _head_at(buffer, at)
             header_length = mark & 0xFFFFFF
             if length < 4 or length > self._max_frame or header_length > length - 4:
-                raise _bad_frame(length, header_length, self._max_frame)
+                raise bad_frame(length, header_length, self._max_frame)
             end = at + 4 + length
             if end > size:
                 need = 4 + length
                 break
-            body_at = at + 8 + header_length
-            command = headers.decode(mark >> 24, buffer[at + 8 : body_at])
+            body_at = at + HEAD_SIZE + header_length
+            command = headers.decode(mark >> 24, buffer[at + HEAD_SIZE : body_at])
             if body_at < end:
                 command.body = buffer[body_at:end]
             found.append(command)
@@ -113,7 +108,7 @@ class FrameDecoder:
 
 def _head_at(buffer: bytes, at: i64) -> tuple[i64, i64]:
     if PLAIN:
-        head: tuple[int, int] = _HEAD.unpack_from(buffer, at)
+        head: tuple[int, int] = HEAD.unpack_from(buffer, at)
         return head
     return i64(read_i32_be(buffer, at)), i64(read_i32_be(buffer, at + 4)) & 0xFFFFFFFF
 
@@ -128,30 +123,11 @@ def encode(command: Command) -> bytes:
 
 
 def encode_head(command: Command, body_length: int) -> bytes:
-    """Everything before the body, for a body that is sent from where it lies."""
+    """Everything before the body, for a body that is sent from where it is stored."""
     return framed(encode_header(command), command.serialization, body_length)
-
-
-def read_head(frame: bytes | bytearray, max_frame: int = MAX_FRAME) -> tuple[int, int, int]:
-    """Serialisation, bytes of header and bytes of body of a frame; ProtocolError when they do not fit each other."""
-    head: tuple[int, int] = _HEAD.unpack_from(frame)
-    length, header_length = head[0], head[1] & 0xFFFFFF
-    if length < 4 or length > max_frame or header_length > length - 4:
-        raise _bad_frame(length, header_length, max_frame)
-    return head[1] >> 24, header_length, length - 4 - header_length
-
-
-def _bad_frame(length: int, header_length: int, max_frame: int) -> ProtocolError:
-    return ProtocolError(f"bad frame: length {length}, header {header_length}, limit {max_frame}")
 
 
 def decode_head(frame: bytes) -> Command:
     """The command at the beginning of a frame, without its body."""
     serialization, header_length, _ = read_head(frame, _ANY_SIZE)
     return decode_header(serialization, frame[HEAD_SIZE : HEAD_SIZE + header_length])
-
-
-def framed(header: bytes, serialization: int, body_length: int = 0) -> bytes:
-    """A header as the beginning of a frame whose body has `body_length` bytes."""
-    size = len(header)
-    return _HEAD.pack(4 + size + body_length, serialization << 24 | size) + header

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from ariane.env import Clock
 from ariane.errors import ArianeError, ConnectFailed, ProtocolError, RequestTimeout, SendFailed
 from ariane.protocol.command import RESPONSE, Command, decode_header
-from ariane.protocol.frame import HEAD_SIZE, MAX_FRAME, read_head
+from ariane.protocol.frame_head import HEAD_SIZE, MAX_FRAME, read_head
 from ariane.remoting.address import parse_address
 from ariane.remoting.tls import TlsClient
 

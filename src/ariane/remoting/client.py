@@ -7,7 +7,7 @@ from typing import cast
 from ariane.env import Clock
 from ariane.errors import ConnectFailed, ProtocolError, RequestTimeout
 from ariane.protocol.command import Command
-from ariane.protocol.frame import MAX_FRAME
+from ariane.protocol.frame_head import MAX_FRAME
 from ariane.remoting.address import parse_address
 from ariane.remoting.connection import Connection, Handler, Listener
 from ariane.remoting.endpoint import Endpoint

@@ -12,7 +12,8 @@ from ariane.env import Clock
 from ariane.errors import ArianeError, ProtocolError, RequestTimeout, ResponseError, SendFailed
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import ONEWAY, RESPONSE, Command
-from ariane.protocol.frame import FrameDecoder, decode_head, encode, encode_head, read_head
+from ariane.protocol.frame import FrameDecoder, decode_head, encode, encode_head
+from ariane.protocol.frame_head import read_head
 from ariane.protocol.ids import pack_host
 from ariane.remoting.address import format_address, socket_address
 from ariane.remoting.gates import Gate, Observer, RpcHook

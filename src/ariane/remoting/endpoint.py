@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ariane.env import Clock
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
-from ariane.protocol.frame import MAX_FRAME
+from ariane.protocol.frame_head import MAX_FRAME
 from ariane.remoting.connection import Connection, Handler, Listener, ReadCycle
 from ariane.remoting.gates import Gate, Observer, RpcHook
 from ariane.remoting.guard import Guard, Limits

@@ -7,7 +7,7 @@ from typing import cast
 
 from ariane.env import Clock
 from ariane.errors import ListenFailed
-from ariane.protocol.frame import MAX_FRAME
+from ariane.protocol.frame_head import MAX_FRAME
 from ariane.remoting.address import format_address
 from ariane.remoting.connection import Connection, Handler, Listener, ReadCycle
 from ariane.remoting.endpoint import Endpoint

@@ -11,7 +11,8 @@ from ariane.client.connect.refusals import refusal
 from ariane.env import SystemClock
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command
-from ariane.protocol.frame import MAX_FRAME, encode
+from ariane.protocol.frame import encode
+from ariane.protocol.frame_head import MAX_FRAME
 from ariane.protocol.headers import Header
 from ariane.remoting.blocking import BlockingConnection
 from ariane.spark.access import Access

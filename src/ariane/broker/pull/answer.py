@@ -7,9 +7,8 @@ from librt.strings import BytesWriter
 
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import JSON, RESPONSE, Command, encode_header
-from ariane.protocol.fast.digits import set_i32, write_decimal
-from ariane.protocol.frame import framed
-from ariane.protocol.native import i64
+from ariane.protocol.fast.digits import set_head, write_decimal
+from ariane.protocol.frame_head import HEAD_SIZE, framed
 from ariane.store import GetStatus
 
 _MARKS: Final = (111111111, 222222222, 333333333, 444444444, 555555555)  # replaced by the numbers
@@ -39,7 +38,7 @@ def _pieces() -> list[bytes]:
 
 _PIECES: Final = _pieces()
 _TEMPLATE: Final = b"%d".join(_PIECES)
-_OPENING: Final = bytes(8) + _PIECES[0]  # room for two lengths
+_OPENING: Final = bytes(HEAD_SIZE) + _PIECES[0]  # the head is known when all is written
 _writer: Final = BytesWriter()
 
 
@@ -65,9 +64,7 @@ def found_head(opaque: int, broker_id: int, next_offset: int, low: int, high: in
     writer.write(_PIECES[4])
     write_decimal(writer, high)
     writer.write(_PIECES[5])
-    size: i64 = len(writer)
-    set_i32(writer, 0, size - 4 + length)
-    set_i32(writer, 4, size - 8)  # the byte above is the serialisation, 0 for JSON
+    set_head(writer, length)
     return writer.getvalue()
 
 

@@ -7,9 +7,8 @@ from librt.strings import BytesWriter
 
 from ariane.message import MSG_REGION, TRACE_ON
 from ariane.protocol.command import JSON, RESPONSE, Command, encode_header
-from ariane.protocol.fast.digits import set_i32, write_decimal, write_hexadecimal
-from ariane.protocol.frame import framed
-from ariane.protocol.native import i64
+from ariane.protocol.fast.digits import set_head, write_decimal, write_hexadecimal
+from ariane.protocol.frame_head import HEAD_SIZE, framed
 
 _MARKS: Final = ("111111111", "222222222", "333333333", "444444444")  # replaced by the values
 _OPAQUE: Final = int(_MARKS[0])
@@ -35,7 +34,7 @@ class SendAnswer:
         self._before_id, _, self._before_queue = rest.rpartition(_MARKS[1].encode())
         parts = (self._opening, self._before_id, self._before_queue, self._before_offset, self._closing)
         opening, before_id, before_queue, before_offset, closing = (part.replace(b"%", b"%%") for part in parts)
-        self._opening = bytes(8) + self._opening  # room for two lengths
+        self._opening = bytes(HEAD_SIZE) + self._opening  # the head is known when all is written
         self._writer = BytesWriter()
         self._template = opening + b"%d" + before_id + b"%b" + before_queue + b"%d" + before_offset + b"%d" + closing
 
@@ -80,9 +79,7 @@ class SendAnswer:
         writer.write(self._before_offset)
         write_decimal(writer, queue_offset)
         writer.write(self._closing)
-        size: i64 = len(writer)
-        set_i32(writer, 0, size - 4)
-        set_i32(writer, 4, size - 8)  # the byte above is the serialisation, 0 for JSON
+        set_head(writer, 0)
         return writer.getvalue()
 
 

@@ -15,7 +15,7 @@ from ariane.client.producer.queue_choice import QueueChooser
 from ariane.message import UNIQUE_KEY, MessageQueue
 from ariane.protocol.codes import VERSION_4_9_7, RequestCode
 from ariane.protocol.command import JSON
-from ariane.protocol.frame import framed
+from ariane.protocol.frame_head import framed
 from ariane.remoting.blocking import ExclusiveConnection
 
 _MAX_HEADS: Final = 10_000

@@ -4,6 +4,7 @@ from typing import Final
 
 from librt.strings import write_i16_be
 
+from ariane.protocol.frame_head import HEAD_SIZE
 from ariane.protocol.native import BytesWriter, i16, i64, u8
 
 _MINUS: Final = ord("-")
@@ -46,8 +47,14 @@ def write_hexadecimal(writer: BytesWriter, value: i64) -> None:
         shift -= 8
 
 
-def set_i32(writer: BytesWriter, at: i64, value: i64) -> None:
-    """Put a number, big-endian, where its place was kept."""
+def set_head(writer: BytesWriter, body_length: i64) -> None:
+    """Write the head of a frame with a JSON header over the first `HEAD_SIZE` bytes, which were left free for it."""
+    size: i64 = len(writer)
+    _set_i32(writer, 0, size - 4 + body_length)
+    _set_i32(writer, 4, size - HEAD_SIZE)  # the serialisation in its highest byte is 0, JSON
+
+
+def _set_i32(writer: BytesWriter, at: i64, value: i64) -> None:
     writer[at] = u8(value >> 24 & 255)
     writer[at + 1] = u8(value >> 16 & 255)
     writer[at + 2] = u8(value >> 8 & 255)

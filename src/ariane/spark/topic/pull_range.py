@@ -19,10 +19,10 @@ from ariane.message import MessageQueue
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import PullMessageRequest, PullMessageResponse
+from ariane.protocol.headers.consume import SUBSCRIPTION
 from ariane.spark.broker_connection import CONNECTIONS, BrokerConnection, Connections, Response
 from ariane.spark.topic.options import TopicOptions
 
-SUBSCRIPTION: Final = 0x4  # a bit of a pull's sys flag: the request itself says what to filter by
 WINDOW: Final = 4
 _GROW_AFTER: Final = 16  # full answers, before more is asked for at once; twice as many each time that was too much
 _PAUSE: Final = 0.05
