@@ -1,6 +1,14 @@
 """Commands over sockets: asyncio around `ariane.protocol`.
 
-A `Server` and a `Client` carry requests in both directions over `Connection`s, plain or TLS on the same port.
+server, client    listen and connect; both send and receive requests over connections
+connection        one socket: decodes a read, runs handlers, writes all responses at once
+endpoint          what the connections of one server or client share
+waiters           pending requests and their deadlines
+gates             gates (refuse requests), observers (see all), hooks of clients
+guard             limits of time and memory for peers; limited_log bounds the log lines that they cause
+blocking          connections without an event loop
+tls, certificates, tls_properties    TLS on the same port
+address, sockets  addresses and socket options
 """
 
 from ariane.remoting.address import format_address, parse_address

@@ -1,4 +1,4 @@
-"""Where TLS contexts come from: files that may be renewed while the process runs, or a certificate made on the spot."""
+"""Sources of TLS contexts: files that may be renewed while the process runs, or a self-signed certificate."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ Stamps = tuple[tuple[int, int], ...]
 
 
 class ContextSource:
-    """A context that is built at first use and built again when one of its files changed."""
+    """Builds a context at first use, and again when one of its files has changed."""
 
     def __init__(self, build: Callable[[], ssl.SSLContext], files: list[str]) -> None:
         self._build = build
@@ -42,20 +42,20 @@ class ContextSource:
             reason = f"TLS cannot be set up from {', '.join(self._files)}: {error}"
             if self._context is None:
                 raise ProtocolError(reason) from None
-            log.error("%s; what was read before stays in use", reason)
+            log.error("%s; the certificates read before stay in use", reason)
             return self._context
 
 
 def _stamp(file: str) -> tuple[int, int]:
     try:
         stat = os.stat(file)
-    except OSError:  # reading it will say what is wrong
+    except OSError:  # reading the file reports what is wrong
         return (0, 0)
     return (stat.st_mtime_ns, stat.st_size)
 
 
 def self_signed_context(minimum: ssl.TLSVersion) -> ssl.SSLContext:
-    """A server context with a certificate made on the spot, RocketMQ's test mode."""
+    """A server context with a new self-signed certificate, RocketMQ's test mode."""
     key, certificate = make_self_signed("localhost")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = minimum
@@ -77,7 +77,9 @@ def make_self_signed(name: str, addresses: Sequence[str] = LOOPBACK) -> tuple[by
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError:
-        raise ProtocolError("a certificate of our own needs the package cryptography: install ariane[broker]") from None
+        raise ProtocolError(
+            "a self-signed certificate needs the package cryptography: install ariane[broker]"
+        ) from None
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""The dialling side: one connection an address, shared by all requests in flight."""
+"""The client: one connection per address, shared by all requests in flight."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ PATIENCE = 1.0  # seconds that running handlers get when a client closes
 
 
 class Client:
-    """Sends requests to addresses; connects when it must and again when a connection was lost."""
+    """Sends requests to addresses; connects on demand, and again after a connection was lost."""
 
     def __init__(
         self,
@@ -51,34 +51,34 @@ class Client:
         self._closed = False
 
     async def request(self, address: str, command: Command, timeout: float) -> Command:
-        """Ask and wait for the answer: ConnectFailed, SendFailed or RequestTimeout when there is none."""
+        """Send a request and wait for its response: ConnectFailed, SendFailed or RequestTimeout when there is none."""
         started = self._clock.monotonic()
         connection = self._connections.get(address)
         if connection is None or not connection.is_open:
             connection = await self._connection_within(address, timeout)
         left = timeout - (self._clock.monotonic() - started)
         if left <= 0:
-            raise RequestTimeout(f"{address}: no time of {timeout:g} s was left after connecting")
+            raise RequestTimeout(f"{address}: connecting took all of the {timeout:g} s allowed")
         try:
             return await connection.request(command, left)
         except RequestTimeout:
-            if connection.last_read < started:  # nothing at all came back: the peer is gone without a word
+            if connection.last_read < started:  # nothing came back at all: the peer may be gone
                 connection.close(f"silent for {timeout:g} s")
             raise
 
     async def oneway(self, address: str, command: Command) -> None:
-        """Send without an answer; waits while the peer does not keep up."""
+        """Send a request without a response; waits while the peer does not keep up."""
         connection = await self.connection(address)
         connection.oneway(command)
         await connection.drain()
 
     def clear_connection(self, address: str) -> Connection | None:
-        """A connection on which a request can leave at once and unseen by hooks; may be asked for in any thread."""
+        """A connection on which an encoded request can be sent at once, without hooks; may be called in any thread."""
         connection = self._connections.get(address)
         return connection if connection is not None and connection.is_clear else None
 
     async def connection(self, address: str) -> Connection:
-        """The open connection to an address; ConnectFailed names the address when there is none to be had."""
+        """The connection to an address, opened if necessary; ConnectFailed names the address and the reason."""
         connection = self._connections.get(address)
         if connection is not None and connection.is_open:
             return connection
@@ -87,12 +87,14 @@ class Client:
         dialling = self._dialling.get(address)
         if dialling is None:
             dialling = asyncio.get_running_loop().create_task(self._dial(address))
-            dialling.add_done_callback(lambda task: task.cancelled() or task.exception())  # somebody may have left
+            dialling.add_done_callback(
+                lambda task: task.cancelled() or task.exception()
+            )  # no caller may be left to retrieve it
             self._dialling[address] = dialling
         try:
             return await asyncio.shield(dialling)
         except asyncio.CancelledError:
-            if self._closed and dialling.cancelled():  # not the caller was cancelled, but the client closed
+            if self._closed and dialling.cancelled():  # the client was closed, the caller was not cancelled
                 raise ConnectFailed(f"{address}: the client is closed") from None
             raise
 

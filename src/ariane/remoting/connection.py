@@ -1,6 +1,6 @@
-"""One socket: commands in, answers out, requests in both directions.
+"""One socket: requests and responses in both directions.
 
-The way of a read: bytes, whole commands, their handlers one after the other, then one write with all the answers.
+A read: bytes arrive, whole commands are decoded, their handlers run in order, one write sends all their responses.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ log: Final = logging.getLogger("ariane.remoting")
 Handler = Callable[["Connection", Command], Command | Awaitable[Command | None] | None]
 Listener = Callable[["Connection"], None]
 
-JOIN_BELOW: Final = 1 << 16  # up to here one joined write is quicker than a vector of buffers
-SOON: Final = 1 << 15  # after so many bytes of requests their answers leave at once: who waits for them can go on
+JOIN_BELOW: Final = 1 << 16  # below this size one joined write is faster than a vector of buffers
+SOON: Final = 1 << 15  # after so many bytes of requests their responses are written before the rest is handled
 MAX_RUNNING: Final = 8192  # requests of one connection that may run at the same time
 MAX_RUNNING_BYTES: Final = 1 << 25  # of their bodies
 LONGEST_REMARK: Final = 4000  # characters of a refusal: it may quote what the peer sent
@@ -84,7 +84,7 @@ class Connection:
         self.peer_host = b""
         self.local = ""
         self.address = ""
-        """What the peer was called when it was dialled; the same as `peer` on a server."""
+        """The address that the client connected to; on a server the same as `peer`."""
         self.is_open = False
         self.secure = tls is not None
         self.attributes: dict[str, Any] = {}
@@ -127,7 +127,7 @@ class Connection:
         self._drained: asyncio.Future[None] | None = None
         self._why = ""
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -161,7 +161,7 @@ class Connection:
 
     def eof_received(self) -> bool:
         self._why = self._why or "closed by the peer"
-        self._flush()  # a peer that has said all may still listen
+        self._flush()  # a peer that has closed its sending side may still read
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -192,10 +192,10 @@ class Connection:
         self._release_senders()
         self._resume()
 
-    # What handlers and callers use.
+    # Called by handlers and clients.
 
     def send(self, command: Command) -> None:
-        """Write a command; nothing happens when the peer is gone. All of one turn of the loop leaves in one write."""
+        """Write a command; dropped when the peer is gone. All commands of one turn of the loop leave in one write."""
         if not self.is_open:
             return
         if len(command.body) >= JOIN_BELOW:
@@ -236,7 +236,7 @@ class Connection:
         self._put_parts(head, parts, length)
 
     def submit(self, command: Command, timeout: float) -> asyncio.Future[Command]:
-        """Send a request now; the future is its answer."""
+        """Send a request now; the future is its response."""
         self._check_open()
         command.opaque = self._owner.next_opaque()
         for hook in self._owner.hooks_out:
@@ -247,15 +247,15 @@ class Connection:
 
     @property
     def is_clear(self) -> bool:
-        """Whether a request can be sent at once: open, read by the peer, and with no hook that must see it."""
+        """Whether an encoded request can be sent at once: open, not congested, and without hooks."""
         return self.is_open and not self._congested and not self._owner.hooks_out
 
     def next_opaque(self) -> int:
-        """The number of the next request, for who encodes it; may be called in any thread."""
+        """The opaque for the next encoded request; may be called in any thread."""
         return self._owner.next_opaque()
 
     def submit_encoded(self, data: bytes, opaque: int, timeout: float, answer: Answer) -> None:
-        """Send a request that is already in bytes; hooks never see it, so ask `is_clear` first."""
+        """Send an encoded request. Hooks do not see it, so check `is_clear` first."""
         if not self.is_open:
             answer.set_exception(SendFailed(f"the connection to {self.address} is gone: {self._why or 'closed'}"))
             return
@@ -263,13 +263,13 @@ class Connection:
         self._put(data)
 
     def forget(self, opaque: int) -> None:
-        """Nobody waits for this answer any more."""
+        """Drop a pending request: its response is not wanted any more."""
         self._waiters.forget(opaque)
 
     async def request(self, command: Command, timeout: float) -> Command:
-        """Send a request and wait for its answer: RequestTimeout or SendFailed when there is none.
+        """Send a request and wait for its response: RequestTimeout or SendFailed when there is none.
 
-        A response with an error code is returned, not raised: what it means is for the caller to say.
+        A response with an error code is returned, not raised: the caller decides what it means.
         """
         if self._congested:
             await self._drain_within(timeout)
@@ -283,7 +283,7 @@ class Connection:
         return response
 
     def oneway(self, command: Command) -> None:
-        """Send a request that nobody answers. `drain` tells when the peer keeps up."""
+        """Send a request without a response. `drain` waits until the peer keeps up."""
         self._check_open()
         command.flag |= ONEWAY
         command.opaque = self._owner.next_opaque()
@@ -321,7 +321,7 @@ class Connection:
             self._transport.close()
 
     def quiet(self) -> None:
-        """Take no more requests; those that run are still answered."""
+        """Accept no more requests; those that run are still answered."""
         self._quiet = True
         self._stall()
 
@@ -331,7 +331,7 @@ class Connection:
         self._closed_at = self._clock.monotonic()
         self._transport.abort()
 
-    # What the guard asks.
+    # Called by the guard.
 
     def overdue(self, now: float, timeout: float) -> str:
         """What the peer took too long for; empty when nothing. Asked about once a second."""
@@ -461,7 +461,7 @@ class Connection:
             self.answer(request, request.reply(error.code, remark=clip(error.remark, LONGEST_REMARK)))
             return
         remark = type(error).__name__
-        if isinstance(error, ArianeError):  # says what is wrong; anything else is a fault of ours
+        if isinstance(error, ArianeError):  # its text is for the peer; any other error is a fault of this program
             remark = clip(str(error))
             text = "%s: request %d of %s failed: %s"
             self._owner.log.warning(text, self._owner.name, request.code, self.peer, remark)
@@ -471,7 +471,7 @@ class Connection:
         self.answer(request, request.reply(ResponseCode.SYSTEM_ERROR, remark=remark))
 
     def _refuse(self, reason: str) -> None:
-        """The peer does not speak the protocol."""
+        """Close the connection of a peer that breaks the protocol."""
         if self._refused:
             return
         self._refused = True
@@ -521,7 +521,7 @@ class Connection:
         return self._quiet or busy or (self._congested and self._owner.throttle)
 
     def _catch_up(self) -> None:
-        """Do what waited while the peer did not read, then read on."""
+        """Handle what waited while the peer did not read, then continue to read."""
         if self.is_open and not self._stalled:
             self._work(self._clock.monotonic())
         if self.is_open and not self._stalled:
@@ -597,7 +597,7 @@ class Connection:
         return self._decrypt(tls, data)
 
     def _recognise(self, data: bytes) -> TlsLayer | None:
-        """The first byte says whether the peer speaks TLS; the server's mode says whether it should."""
+        """Tell by the first byte whether the peer speaks TLS, and refuse what the server's mode forbids."""
         assert self._peek is not None
         try:
             tls = self._peek.layer(is_client_hello(data))
@@ -612,7 +612,7 @@ class Connection:
         try:
             plain = tls.decrypt(data)
         except ProtocolError as error:
-            self._transport.write(tls.outgoing())  # the alert, so that the peer knows why
+            self._transport.write(tls.outgoing())  # the alert tells the peer why
             self._refuse(str(error))
             return b""
         if reply := tls.outgoing():

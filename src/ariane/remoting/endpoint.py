@@ -1,4 +1,4 @@
-"""What all connections of one server or one client share."""
+"""State shared by all connections of one server or client."""
 
 import asyncio
 import itertools
@@ -56,7 +56,7 @@ class Endpoint:
         self.on_close = on_close
         self.cycle = cycle
         self.throttle = throttle
-        """Stop reading from a peer that does not read. Servers do; if clients did too, both might wait forever."""
+        """Stop reading from a peer that does not read. Only servers do: if both sides did, both might wait forever."""
         self.max_frame = max_frame
         self.sockets = sockets or SocketOptions()
         self.name = name
@@ -70,14 +70,17 @@ class Endpoint:
         self._closing: asyncio.Future[None] | None = None
 
     def next_opaque(self) -> int:
+        """The number of the next request."""
         return next(self._opaque) & 0x7FFFFFFF
 
     def opened(self, connection: Connection) -> None:
+        """Take in a new connection."""
         self.connections.add(connection)
         if self.on_open is not None:
             self.on_open(connection)
 
     def lost(self, connection: Connection) -> None:
+        """Remove a connection that is closed."""
         self.connections.discard(connection)
         if self._closing is not None and not self._closing.done():
             self._closing.set_result(None)
@@ -85,7 +88,7 @@ class Endpoint:
             self.on_close(connection)
 
     async def finish(self, patience: float) -> None:
-        """Take no more requests, wait for those that run (at most `patience` seconds), close every connection."""
+        """Accept no more requests, wait at most `patience` seconds for running ones, close every connection."""
         for connection in list(self.connections):
             connection.quiet()
         running = set(self.tasks)
@@ -99,7 +102,7 @@ class Endpoint:
         await self._until_closed(patience)
 
     async def _until_closed(self, patience: float) -> None:
-        """Wait until the last answers are written; not for peers that do not read them."""
+        """Wait until the last responses are written, at most `patience` seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + patience
         while self.connections and loop.time() < deadline:

@@ -1,4 +1,4 @@
-"""The listening side."""
+"""The server: listens, and hands each request to its handler."""
 
 import asyncio
 from collections import Counter
@@ -20,7 +20,7 @@ PATIENCE = 3.0  # seconds that running handlers get when a server stops
 
 
 class Server:
-    """Listens, hands each request to the handler of its code, and answers.
+    """Listens, passes each request to the handler of its code, and sends the response.
 
     `cycle` is told before and after the requests of each read.
     """
@@ -63,11 +63,11 @@ class Server:
         self._listeners: list[asyncio.Server] = []
         self._sweeper: asyncio.Task[None] | None = None
         self.port = 0
-        """The port of the first `start`, which matters when it was asked to choose one."""
+        """The port of the first `start`, also when the system chose it."""
 
     @property
     def connections(self) -> frozenset[Connection]:
-        """Those that are open now."""
+        """The open connections."""
         return frozenset(self._endpoint.connections)
 
     @property
@@ -81,7 +81,7 @@ class Server:
         return self._endpoint.guard.dropped
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; may be called for several addresses. ListenFailed says which address is not to be had."""
+        """Listen; may be called for several addresses. ListenFailed names the address that is taken."""
         loop = asyncio.get_running_loop()
         try:
             listener = await loop.create_server(
@@ -105,5 +105,5 @@ class Server:
         await self._endpoint.finish(PATIENCE)
 
     def _accept(self) -> asyncio.Protocol:
-        # asyncio asks only for the methods; a class of our own without its parents can be compiled
+        # asyncio only calls the methods; a class that does not inherit from asyncio's can be compiled
         return cast(asyncio.Protocol, Connection(self._endpoint, peek=self._tls))

@@ -1,11 +1,11 @@
-"""What may be set about sockets; 0 leaves it as it is by default."""
+"""Options of sockets; 0 keeps the default of the system."""
 
 import asyncio
 import socket
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-HIGH_WATER: Final = 1 << 20  # bytes a peer may leave unread before we stop working for it
+HIGH_WATER: Final = 1 << 20  # bytes of answers that a peer may leave unread before its requests wait
 LOW_WATER: Final = 1 << 18
 
 
@@ -51,7 +51,7 @@ class SocketOptions:
 
     @property
     def limit(self) -> int:
-        """How many bytes may wait to be written."""
+        """Bytes that may wait to be written."""
         return self.high_water or HIGH_WATER
 
     def apply(self, transport: asyncio.Transport) -> None:

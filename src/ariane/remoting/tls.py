@@ -1,6 +1,6 @@
-"""TLS on the same port as plain connections, as RocketMQ has it: the first byte of a connection tells.
+"""TLS on the same port as plain connections, as in RocketMQ: the first byte of a connection tells which it is.
 
-The layer is sans-IO (bytes in, bytes out): asyncio's own TLS cannot begin on bytes that were already read.
+The layer is sans-IO (bytes in, bytes out): asyncio's own TLS cannot start with bytes that were already read.
 """
 
 import ssl
@@ -18,7 +18,7 @@ MINIMUM_VERSION = ssl.TLSVersion.TLSv1_2
 
 
 class TlsMode(StrEnum):
-    """What a server does with TLS: refuses it, takes it, or insists on it."""
+    """Whether a server refuses, accepts or requires TLS."""
 
     DISABLED = "disabled"
     PERMISSIVE = "permissive"
@@ -26,7 +26,7 @@ class TlsMode(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> "TlsMode":
-        """The mode of a configuration; ConfigError when there is none of that name."""
+        """Parse the mode of a configuration; ConfigError names the valid ones."""
         try:
             return cls(text)
         except ValueError:
@@ -35,7 +35,7 @@ class TlsMode(StrEnum):
 
 
 def is_client_hello(data: bytes) -> bool:
-    """Whether a connection that begins with these bytes is TLS."""
+    """Whether a connection that starts with these bytes is TLS."""
     return data[0] == _HANDSHAKE
 
 
@@ -47,7 +47,7 @@ class TlsLayer:
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side, host)
         self._ready = False
-        self._early: list[bytes] = []  # written before the handshake was over
+        self._early: list[bytes] = []  # written before the end of the handshake
         self.finished = False
 
     def start(self) -> bytes:
@@ -56,7 +56,7 @@ class TlsLayer:
         return self._outgoing.read()
 
     def decrypt(self, data: bytes) -> bytes:
-        """The plain bytes in `data`; ProtocolError when the peer's TLS is not acceptable. Look for `outgoing` after."""
+        """Decrypt what has arrived; ProtocolError when the peer's TLS is not acceptable. Send `outgoing` afterwards."""
         self._incoming.write(data)
         try:
             if not self._ready:
@@ -71,7 +71,7 @@ class TlsLayer:
             raise ProtocolError(f"TLS: {error.reason or error}") from None
 
     def encrypt(self, data: bytes) -> bytes:
-        """The bytes to send for plain `data`; none yet while the handshake runs."""
+        """Encrypt what is to be sent; nothing comes out while the handshake runs."""
         if not self._ready:
             self._early.append(data)
             return b""
@@ -84,7 +84,7 @@ class TlsLayer:
         return not self._ready or self._incoming.pending > 0
 
     def outgoing(self) -> bytes:
-        """What the layer itself has to say: handshake, alerts, and what was written early."""
+        """What the layer has to send by itself: handshake, alerts, and what was written early."""
         return self._outgoing.read()
 
     def _shake_hands(self) -> None:
@@ -114,7 +114,7 @@ class TlsLayer:
 class TlsServer:
     """How a server speaks TLS; field by field the `tls.server.*` properties of RocketMQ.
 
-    In test mode, RocketMQ's default, it makes a certificate of its own when the first TLS client comes.
+    In test mode, RocketMQ's default, it generates a self-signed certificate for the first TLS client.
     """
 
     mode: TlsMode = TlsMode.PERMISSIVE
@@ -135,7 +135,7 @@ class TlsServer:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, object]) -> "TlsServer":
-        """From RocketMQ's keys, as in `tls.properties`; other keys are passed over."""
+        """Read RocketMQ's keys, as in `tls.properties`; other keys are ignored."""
         return cls(
             mode=TlsMode.parse(_text(properties, "tls.server.mode") or TlsMode.PERMISSIVE),
             test_mode=_flag(properties, "tls.test.mode.enable", True),
@@ -148,7 +148,7 @@ class TlsServer:
         )
 
     def layer(self, hello: bool) -> TlsLayer | None:
-        """The TLS layer for a new connection, none for a plain one; ProtocolError when the mode forbids it."""
+        """The TLS layer of a new connection, None for a plain one; ProtocolError when the mode forbids it."""
         if hello and self.mode is TlsMode.DISABLED:
             raise ProtocolError("the peer speaks TLS, which is disabled here (tls.server.mode)")
         if not hello and self.mode is TlsMode.ENFORCING:
@@ -170,7 +170,7 @@ class TlsServer:
         return context
 
     def _ask_for_client_certificate(self, context: ssl.SSLContext) -> None:
-        """A certificate that is asked for is also checked: one that anybody can make up would prove nothing."""
+        """Request a certificate and verify it: one that is not verified would prove nothing."""
         if not self.auth_client:
             if self.need_client_auth.lower() == "require":
                 raise ProtocolError("tls.server.need.client.auth=require needs tls.server.authClient=true")
@@ -195,7 +195,7 @@ class TlsClient:
     key_path: str | None = None
     key_password: str | None = field(default=None, repr=False)
     insecure: bool = False
-    """Encrypt only: any certificate of any host is accepted, so that whoever sits in between can read everything."""
+    """Encrypt only: any certificate of any host is accepted, so a machine in the middle can read everything."""
     check_host_name: bool = True
     """False: verify the chain of certificates alone, as RocketMQ's `tls.client.authServer` does."""
     auth_server: bool = True
@@ -210,7 +210,7 @@ class TlsClient:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, object]) -> "TlsClient | None":
-        """From RocketMQ's keys with RocketMQ's meaning; none unless `tls.enable` is true.
+        """Read RocketMQ's keys with RocketMQ's meaning; None unless `tls.enable` is true.
 
         Test mode, RocketMQ's default, verifies nothing and shows no certificate; otherwise `tls.client.authServer`
         verifies the chain, never the host name.
@@ -230,7 +230,7 @@ class TlsClient:
 
     @property
     def verifies(self) -> bool:
-        """Whether a server has to prove who it is."""
+        """Whether certificates of servers are verified."""
         return not self.insecure
 
     def layer(self, host: str) -> TlsLayer:

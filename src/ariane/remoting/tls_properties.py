@@ -1,4 +1,4 @@
-"""The TLS settings of a process: its own options, overwritten by RocketMQ's separate file of them."""
+"""The TLS settings of a process: its own options, overridden by RocketMQ's `tls.properties`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ from ariane.settings import ConfigError, parse_properties
 
 
 def tls_properties(values: Mapping[str, object], files: Files) -> dict[str, object]:
-    """All `tls.*` keys that hold: those of `values`, and over them those of the file that `tls.config.file` names."""
+    """The effective `tls.*` keys: those of the file named by `tls.config.file` override those of `values`."""
     properties = {key: value for key, value in values.items() if key.startswith("tls.")}
     path = Path(str(properties.get("tls.config.file") or ""))
     if path.name and files.exists(path):

@@ -1,4 +1,4 @@
-"""Requests that wait for their answers, each with a deadline."""
+"""Requests that wait for their responses, each with a deadline."""
 
 import asyncio
 from typing import Final, Protocol
@@ -7,11 +7,11 @@ from ariane.env import Clock
 from ariane.errors import RequestTimeout, SendFailed
 from ariane.protocol.command import Command
 
-GRAIN: Final = 0.01  # seconds between two looks at the deadlines, at least
+GRAIN: Final = 0.01  # least seconds between two checks of the deadlines
 
 
 class Answer(Protocol):
-    """Who waits for an answer: a future of the loop, or something like it in another thread."""
+    """What receives a response: a future of the loop, or its like in another thread."""
 
     def done(self) -> bool: ...
 
@@ -21,9 +21,9 @@ class Answer(Protocol):
 
 
 class Waiters:
-    """The open requests of one connection by opaque.
+    """The pending requests of one connection by opaque.
 
-    One sleeper watches all deadlines: a timer per request would cost more than the request.
+    One task watches all deadlines: a timer per request would cost more than the request.
     """
 
     def __init__(self, clock: Clock, peer: str) -> None:
@@ -37,29 +37,30 @@ class Waiters:
         return len(self._waiting)
 
     def add(self, opaque: int, timeout: float) -> asyncio.Future[Command]:
-        """The future of the answer; RequestTimeout when it does not come in time."""
+        """The future of the response; it fails with RequestTimeout when none comes in time."""
         future: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         self.put(opaque, timeout, future)
         return future
 
     def put(self, opaque: int, timeout: float, answer: Answer) -> None:
-        """Like `add`, for somebody who waits already."""
+        """Like `add`, with an object that receives the response."""
         deadline = self._clock.monotonic() + timeout
         self._waiting[opaque] = (deadline, timeout, answer)
         if self._watch is None or deadline < self._wake_at:
             self._arm(asyncio.get_running_loop(), deadline)
 
     def answer(self, response: Command) -> None:
-        """Hand an answer to whoever waits for it; an answer that came too late is for nobody."""
+        """Deliver a response to its request; one that comes too late is dropped."""
         entry = self._waiting.pop(response.opaque, None)
         if entry is not None and not entry[2].done():
             entry[2].set_result(response)
 
     def forget(self, opaque: int) -> None:
+        """Drop a request: its response is not wanted any more."""
         self._waiting.pop(opaque, None)
 
     def fail(self, reason: str) -> None:
-        """Nobody will be answered any more: all get SendFailed."""
+        """Fail all pending requests with SendFailed."""
         waiting, self._waiting = self._waiting, {}
         for _, _, future in waiting.values():
             if not future.done():
