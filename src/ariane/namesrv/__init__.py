@@ -1,6 +1,12 @@
 """The name server: brokers register, clients ask for routes.
 
-It keeps no state on disk but the KV configuration, and name servers do not talk to each other.
+    server        the process: tables, port, periodic scan
+    handlers      what each request does
+    routes        brokers, clusters, topics and their queues; bounded
+    kv            the KV configuration, the only state on disk
+    config        options; live_config changes them at run time
+
+Name servers do not talk to each other.
 """
 
 from ariane.namesrv.config import NamesrvOptions

@@ -29,7 +29,7 @@ NAMESRV_OPTIONS = (
 OWN_OPTIONS = (
     Option("scanNotActiveBrokerInterval", int, 10000, low=1, unit="ms", own=True),
     Option("brokerChannelExpiredTime", int, 120000, low=1, unit="ms", own=True),
-    # Bounds for what anybody can make a name server keep.
+    # Limits for what any peer can make a name server store.
     Option("registrationMaxBytes", int, LARGEST_REGISTRATION, low=1, own=True),
     Option("registeredBrokersMax", int, 4096, low=1, own=True),
     Option("registeredTopicsMax", int, 100000, low=1, own=True),
@@ -81,7 +81,7 @@ class NamesrvOptions:
 
     @classmethod
     def load(cls, text: str = "", *, file: str = "", host: Host | None = None) -> NamesrvOptions:
-        """The options of a file; a ConfigError names the line that is wrong.
+        """Load the options of a file; ConfigError names the line that is wrong.
 
         The file itself becomes `config_store_path`, where updates are written, whatever it says about that.
         """
@@ -104,13 +104,13 @@ class NamesrvOptions:
         return self.settings.properties()
 
     def printed(self) -> list[tuple[str, str]]:
-        """What `mqnamesrv -p` prints."""
+        """The lines that `mqnamesrv -p` prints."""
         return self.settings.printed()
 
     def replaced(self, changes: Mapping[str, Value]) -> NamesrvOptions:
-        """The same with other values, for the command line and for tests; any option by its RocketMQ name."""
+        """A copy with other values, for the command line and tests; any option by its RocketMQ name."""
         return self.from_settings(self.settings.replaced(changes))
 
     def updated(self, key: str, value: str) -> NamesrvOptions:
-        """The same after a run-time change of one safe key; raises NotUpdatable for any other."""
+        """A copy after a change of one key at run time; NotUpdatable unless the key is on the allow-list."""
         return self.from_settings(self.settings.updated(key, value))

@@ -44,7 +44,7 @@ Registration = tuple[TopicConfigTable, list[str] | None]
 
 
 class Handlers:
-    """The requests of a name server over its tables."""
+    """Handles the requests of a name server."""
 
     def __init__(self, routes: Routes, kv: KvConfig, config: LiveConfig, clock: Clock) -> None:
         self._routes = routes
@@ -53,7 +53,7 @@ class Handlers:
         self._clock = clock
         self._encoded: dict[str, bytes] = {}
         self._encoded_at = (0, 0, False)
-        self._decoding: dict[str, Command] = {}  # the last large registration of a broker's address
+        self._decoding: dict[str, Command] = {}  # the last large registration of an address
         self._one_at_a_time = asyncio.Semaphore()
 
     def table(self) -> dict[int, Handler]:
@@ -86,7 +86,7 @@ class Handlers:
     # Brokers.
 
     def register(self, connection: Connection, request: Command) -> Command | Awaitable[Command]:
-        """Take in a broker; a large registration is decoded in a thread, one at a time."""
+        """Register a broker. A large registration is decoded in a thread, one at a time."""
         header = RegisterBrokerRequest.parse(request.fields)
         broker = Broker(
             header.cluster_name, header.broker_name, header.broker_id, header.broker_addr, header.ha_server_addr
@@ -113,7 +113,7 @@ class Handlers:
                 del self._decoding[broker.address]
 
     def _decode(self, request: Command, header: RegisterBrokerRequest) -> Registration:
-        """Topics and filter servers of a registration; before 3.0.11 it held topics alone."""
+        """Decode topics and filter servers of a registration; before 3.0.11 it had topics alone."""
         limit = self._config.options.registration_max_bytes
         if header.body_crc32 and header.body_crc32 != body_crc(request.body):
             raise ResponseError(ResponseCode.SYSTEM_ERROR, "crc32 not match")
@@ -150,7 +150,7 @@ class Handlers:
         return request.reply()
 
     def query_data_version(self, _: Connection, request: Command) -> Command:
-        """Brokers ask this before they send a long registration; for those that did not change it is the heartbeat."""
+        """Brokers ask this before a registration; if their topics have not changed it is their heartbeat."""
         header = QueryDataVersionRequest.parse(request.fields)
         known = self._routes.version(header.broker_addr)
         changed = known is None or known != DataVersion.decode_request(request.body)
@@ -169,7 +169,7 @@ class Handlers:
         return request.reply(0, body=body)
 
     def _encoded_routes(self) -> dict[str, bytes]:
-        """Routes as they were sent before: clients ask every 30 s, and most of the time nothing has changed."""
+        """Encoded routes, valid until a table changes: clients ask every 30 s, and mostly nothing has changed."""
         now = (self._routes.revision, self._kv.revision, self._config.options.order_message_enable)
         if now != self._encoded_at:
             self._encoded = {}

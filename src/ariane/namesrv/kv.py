@@ -35,9 +35,9 @@ class _Change:
 
 
 class KvConfig:
-    """Values by namespace and key. A change is on disk before it is seen.
+    """Values by namespace and key. A change is visible after it is durable.
 
-    One writer at a time, in a thread: changes that arrive while it writes are written together next.
+    Changes are written by a thread, one write at a time; those that arrive during a write are written together next.
     """
 
     def __init__(self, files: Files, path: Path, max_bytes: int) -> None:
@@ -52,7 +52,7 @@ class KvConfig:
         """Grows with every write."""
 
     def load(self) -> None:
-        """Read the file, if there is one; ConfigError when it is not what we or Apache's name server write."""
+        """Read the file, if it exists; ConfigError when it is malformed."""
         if not self._files.exists(self._path):
             return
         try:
@@ -93,7 +93,7 @@ class KvConfig:
         await change.done
 
     async def _write(self) -> None:
-        """Write what waits until nothing does."""
+        """Write waiting changes until there are none."""
         try:
             while self._waiting:
                 changes, self._waiting = self._waiting, []
@@ -116,7 +116,7 @@ class KvConfig:
             self._writer = None
 
     def _apply(self, table: Table, changes: list[_Change]) -> tuple[int, bool]:
-        """Make the changes that fit; the others fail. The size after, and whether anything changed."""
+        """Apply the changes that fit; the others fail. Returns the new size and whether anything changed."""
         size, changed = self._size, False
         for change in changes:
             values = table.get(change.namespace, {})
@@ -134,7 +134,7 @@ class KvConfig:
             if grown > self._max_bytes:
                 remark = f"the KV configuration would exceed {self._max_bytes} bytes (kvConfigMaxBytes)"
                 change.done.set_exception(ResponseError(ResponseCode.SYSTEM_ERROR, remark))
-                for name in [name for name, kept in table.items() if not kept]:  # make room for the next
+                for name in [name for name, kept in table.items() if not kept]:  # make room for later changes
                     del table[name]
                     size -= len(name)
                     changed = True

@@ -1,4 +1,4 @@
-"""The options as they are now: read by requests, and changed by them where that is allowed."""
+"""The effective options, which requests read, and change where that is allowed."""
 
 import asyncio
 from pathlib import Path
@@ -26,7 +26,7 @@ class LiveConfig:
         return format_properties(self.options.as_properties())
 
     async def update(self, text: str) -> None:
-        """Change options, all of them or none, and write them to the file that was read at the start."""
+        """Change options, all or none, and write them to the configuration file."""
         async with self._one_at_a_time:
             await self._update(text)
 

@@ -1,4 +1,4 @@
-"""The table of routes: which broker has which queues of which topic. No I/O and no clock of its own."""
+"""The route table: which broker has which queues of which topic. No I/O, no clock."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ BROKERS_PER_TOPIC: Final = 10  # on average, at the limit of topics
 
 
 def is_usable_name(name: str) -> bool:
-    """Whether a broker, cluster or topic may be called so here.
+    """Whether a name of a broker, cluster or topic is accepted.
 
     Wider than the rule for users' topics: brokers are named after hosts, with dots, and register a topic of that name.
     """
@@ -33,7 +33,7 @@ def is_usable_name(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Who registers."""
+    """The broker that registers."""
 
     cluster: str
     name: str
@@ -44,7 +44,7 @@ class Broker:
 
 @dataclass(slots=True)
 class Live:
-    """What is known of a broker's address while it registers again and again."""
+    """The state of a registered address."""
 
     heard: float
     """When it last registered, on the monotonic clock."""
@@ -58,22 +58,22 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """Where a slave finds its master."""
+    """The addresses of a master, for its slaves."""
 
     address: str
     ha_address: str
 
 
 class TableFull(ArianeError):
-    """A registration exceeds what a name server keeps; the text names the option that says how much."""
+    """A registration exceeds a limit; the text names its option."""
 
 
 class Routes:
-    """Brokers by name, clusters, and topics with their queues; bounded, for anybody can register."""
+    """Brokers by name, clusters, and topics with their queues; bounded, because any peer can register."""
 
     def __init__(self, max_brokers: int, max_topics: int) -> None:
         self.revision = 0
-        """Grows with every change, so that whoever keeps something made from the table knows when it is old."""
+        """Grows with every change: what was derived from the table is valid for one revision."""
         self._max_brokers = max_brokers
         self._max_topics = max_topics
         self._topics: dict[str, dict[str, QueueData]] = {}
@@ -85,15 +85,12 @@ class Routes:
         self._owned: dict[object, set[str]] = {}  # addresses by connection: the other way through `_live`
         self._filter_servers: dict[str, list[str]] = {}
 
-    # Brokers come and go.
+    # Registration.
 
     def register(
         self, broker: Broker, table: TopicConfigTable, filter_servers: list[str] | None, now: float, owner: object
     ) -> Master | None:
-        """Take in what a broker says of itself; a slave is told where its master is.
-
-        Raises TableFull, before anything is changed, when there is no room for it.
-        """
+        """Register a broker; returns the master of a slave. TableFull, without any change, when a limit is exceeded."""
         self._check_room(broker, table, filter_servers or [])
         first = self._place(broker)
         changed = first or self.is_changed(broker.address, table.data_version)
@@ -130,9 +127,9 @@ class Routes:
             raise TableFull(f"the topics of all brokers exceed {BROKERS_PER_TOPIC} times registeredTopicsMax")
 
     def _place(self, broker: Broker) -> bool:
-        """Put the broker's address under its id; whether that id was not there before.
+        """Set the address of the broker's id; True if the id is new.
 
-        One address has one id: a slave that becomes master leaves its old place.
+        An address has one id: a slave that becomes master gives up its old one.
         """
         self._clusters.setdefault(broker.cluster, set()).add(broker.name)
         data = self._brokers.setdefault(broker.name, BrokerData(broker.cluster, broker.name, {}))
@@ -169,7 +166,7 @@ class Routes:
         return Master(address, live.ha_address) if address and live else None
 
     def is_changed(self, address: str, version: DataVersion) -> bool:
-        """Whether a broker's topics are not those known here."""
+        """Whether a broker's topics differ from those known."""
         return self.version(address) != version
 
     def version(self, address: str) -> DataVersion | None:
@@ -178,12 +175,12 @@ class Routes:
         return live.version if live else None
 
     def touch(self, address: str, now: float) -> None:
-        """The broker at an address is alive."""
+        """Note that the broker at an address is alive."""
         if live := self._live.get(address):
             live.heard = now
 
     def unregister(self, broker: Broker) -> None:
-        """Forget a broker that says goodbye. Its place stays if another took it over meanwhile."""
+        """Remove a broker that unregisters, unless another address has taken over its id."""
         live = self._live.get(broker.address)
         if live is None or live.names <= {broker.name}:
             self._forget(broker.address)
@@ -194,7 +191,7 @@ class Routes:
             self._remove_address(data, broker.id)
 
     def expired(self, oldest: float) -> list[tuple[str, object]]:
-        """Addresses and connections of the brokers that were last heard of before `oldest`."""
+        """Addresses and connections of the brokers that last registered before `oldest`."""
         return [(address, live.owner) for address, live in self._live.items() if live.heard < oldest]
 
     def owned_by(self, owner: object) -> list[str]:
@@ -202,7 +199,7 @@ class Routes:
         return list(self._owned.get(owner, ()))
 
     def evict(self, address: str) -> None:
-        """Forget the broker at an address: it is silent, or its connection is gone."""
+        """Remove the broker at an address: it has expired, or its connection is lost."""
         live = self._live.get(address)
         self._forget(address)
         for name in live.names if live is not None else ():
@@ -246,10 +243,10 @@ class Routes:
         if not queues:
             del self._topics[topic]
 
-    # What clients and tools ask.
+    # Queries.
 
     def route(self, topic: str) -> TopicRouteData | None:
-        """Where the queues of a topic are; None when no living broker has any."""
+        """The route of a topic; None when no live broker has queues of it."""
         queues = self._topics.get(topic)
         if not queues:
             return None
@@ -269,30 +266,32 @@ class Routes:
         return ClusterInfo(self._brokers, {cluster: sorted(names) for cluster, names in self._clusters.items()})
 
     def topics(self) -> list[str]:
+        """All topics."""
         return list(self._topics)
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
+        """The topics that a broker of the cluster has."""
         names = self._clusters.get(cluster, set())
         return [topic for topic, queues in self._topics.items() if not names.isdisjoint(queues)]
 
     def system_topics(self) -> tuple[list[str], str | None]:
-        """The topics named after clusters and brokers, and the address of some broker that knows the others."""
+        """The topics named after clusters and brokers, and the address of any broker, which knows the others."""
         names = [name for cluster, brokers in self._clusters.items() for name in (cluster, *sorted(brokers))]
         addresses = (address for data in self._brokers.values() for address in data.broker_addrs.values())
         return list(dict.fromkeys(names)), next(addresses, None)
 
     def topics_flagged(self, condition: Callable[[int], bool]) -> list[str]:
-        """Topics by sys flag. All brokers of a topic should agree on it, so the first is asked."""
+        """Topics by sys flag, as the first broker of each topic has it."""
         return [t for t, queues in self._topics.items() if condition(next(iter(queues.values())).topic_sys_flag)]
 
-    # What operators do.
+    # Changes by operators.
 
     def wipe_write_permission(self, broker: str) -> int:
-        """Nothing more may be sent to the broker's queues; how many topics that touches."""
+        """Remove write permission from the broker's queues; returns the number of topics."""
         return self._set_permission(broker, lambda permission: permission & ~WRITE)
 
     def add_write_permission(self, broker: str) -> int:
-        """The broker's queues may be read and written; how many topics that touches."""
+        """Give the broker's queues read and write permission; returns the number of topics."""
         return self._set_permission(broker, lambda _: READ | WRITE)
 
     def _set_permission(self, broker: str, change: Callable[[int], int]) -> int:
@@ -303,7 +302,7 @@ class Routes:
         return len(touched)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Forget a topic, everywhere or on the brokers of one cluster."""
+        """Remove a topic, everywhere or from the brokers of one cluster."""
         queues = self._topics.get(topic)
         if queues is None:
             return

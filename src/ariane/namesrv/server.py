@@ -1,4 +1,4 @@
-"""The name server as a process has it: its tables, its port and its clockwork."""
+"""The name server: its tables, its port, and the scan for silent brokers."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from ariane.remoting.tls_properties import tls_properties
 
 log = logging.getLogger("ariane.namesrv")
 
-EVERYWHERE = ("", "0.0.0.0", "::")
+ANY_ADDRESS = ("", "0.0.0.0", "::")
 
 
 class NameServer:
@@ -54,13 +54,14 @@ class NameServer:
 
     @property
     def port(self) -> int:
+        """The port it listens on, also when the system chose it."""
         return self._server.port
 
     @property
     def address(self) -> str:
-        """Where clients on this machine reach it."""
+        """The address for clients on this machine."""
         host = self._options.bind_address
-        return format_address("127.0.0.1" if host in EVERYWHERE else host, self.port)
+        return format_address("127.0.0.1" if host in ANY_ADDRESS else host, self.port)
 
     async def start(self) -> None:
         """Read the KV configuration and listen; ListenFailed when the port is taken."""
@@ -71,23 +72,24 @@ class NameServer:
         self._scan = asyncio.get_running_loop().create_task(self._scan_brokers())
 
     async def stop(self) -> None:
+        """Stop listening and close every connection."""
         if self._scan is not None:
             self._scan.cancel()
             self._scan = None
         await self._server.stop()
 
     async def _scan_brokers(self) -> None:
-        """Evict brokers that were not heard of for too long."""
+        """Evict brokers that have not registered for too long."""
         while True:
             await self._clock.sleep(self._options.scan_not_active_broker_interval_ms / 1000)
             oldest = self._clock.monotonic() - self._options.broker_channel_expired_time_ms / 1000
             for address, connection in self._routes.expired(oldest):
-                self._log.warning("broker %s was not heard of for too long and is evicted", address)
+                self._log.warning("broker %s is evicted: it has not registered for too long", address)
                 self._routes.evict(address)
                 if isinstance(connection, Connection):
-                    connection.close("the broker was not heard of for too long")
+                    connection.close("the broker has not registered for too long")
 
     def _connection_lost(self, connection: Connection) -> None:
         for address in self._routes.owned_by(connection):
-            self._log.warning("broker %s is evicted: its connection is gone", address)
+            self._log.warning("broker %s is evicted: its connection is lost", address)
             self._routes.evict(address)

@@ -1,6 +1,13 @@
-"""Configuration in RocketMQ's properties format: the file format, the table of known options, checked values.
+"""Configuration in RocketMQ's properties format.
 
-Sans-IO: text and the facts of the host come in as arguments; the name server's and the broker's tables build on this.
+    properties    the file format of `java.util.Properties`
+    options       what an option is; tables of options
+    values        the checked values of all options of a table
+    remoting      the options that name server and broker share
+    edit          changes values in the text of a file
+    host, errors  facts of the host that defaults depend on; configuration errors
+
+Text and facts of the host are arguments, nothing is read here; only `edit.rewrite` writes a file.
 """
 
 from ariane.settings.errors import ConfigError, NotUpdatable

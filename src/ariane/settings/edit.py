@@ -1,4 +1,4 @@
-"""Changing values in the text of a properties file and leaving all else in it as its owner wrote it."""
+"""Changes values in the text of a properties file and keeps everything else in it as it is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ariane.settings.properties import NATURAL_LINE_END, parse_properties
 
 
 def edited(text: str, changes: Mapping[str, str]) -> str:
-    """The text with other values for some keys; a key that was not there comes at the end.
+    """Set values in the text; a new key is appended at the end.
 
     >>> edited("# ours\\norderMessageEnable = false\\nlistenPort=9876\\n", {"orderMessageEnable": "true"})
     '# ours\\norderMessageEnable=true\\nlistenPort=9876\\n'
@@ -27,19 +27,19 @@ def edited(text: str, changes: Mapping[str, str]) -> str:
 
 
 def rewrite(files: Files, path: Path, changes: Mapping[str, str]) -> None:
-    """Change values in a file, which is made when it is not there. Raises OSError, or UnicodeDecodeError."""
+    """Set values in a file, which is created if it does not exist. Raises OSError or UnicodeDecodeError."""
     files.make_folder(path.parent)
     before = files.read(path).decode() if files.exists(path) else ""
     files.replace(path, edited(before, changes).encode(), secret=True)
 
 
 def _changed(key: str, left: dict[str, str], block: list[str]) -> list[str]:
-    """The lines of an entry with its new value, and the comments behind it; a second entry of a key goes."""
+    """The lines of an entry with its new value and the comments after it; a second entry of a key is dropped."""
     comments = [line for line in block[1:] if not line.strip() or line.lstrip()[0] in "#!"]
     return [_line(key, left.pop(key)), *comments] if key in left else comments
 
 
 def _line(key: str, value: str) -> str:
-    """A line that is read back as this value: a line break in it must not begin another option."""
+    """A line that is read back as this value: a line break in it must not start another option."""
     escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     return f"{key}={escaped}"

@@ -1,4 +1,4 @@
-"""What can be wrong with a configuration."""
+"""Errors of a configuration."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ariane import errors
 
 
 class ConfigError(errors.ConfigError, ValueError):
-    """A configuration that cannot be used; says the file, the line and the key, and suggests a known name.
+    """An invalid configuration; the text names file, line and key, and suggests a known name.
 
     >>> str(ConfigError("unknown option", key="brokerNmae", file="broker.conf", line=3, suggestion="brokerName"))
     'broker.conf:3: brokerNmae: unknown option; did you mean brokerName?'
@@ -40,4 +40,4 @@ class ConfigError(errors.ConfigError, ValueError):
 
 
 class NotUpdatable(ConfigError):
-    """The key exists or not, but it is not one that may be changed while the process runs."""
+    """The key cannot be changed while the process runs."""

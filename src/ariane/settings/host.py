@@ -1,4 +1,4 @@
-"""The facts of the host that some defaults are made of."""
+"""Facts of the host that some defaults depend on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Where the process runs. The caller finds these out, so that reading a configuration stays pure."""
+    """The host of the process. The caller collects these facts, so that reading a configuration stays pure."""
 
     home: str = ""
     host_name: str = "DEFAULT_BROKER"
@@ -19,7 +19,7 @@ class Host:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], *, host_name: str, address: str, processors: int) -> Host:
-        """The host as its environment variables HOME, ROCKETMQ_HOME and NAMESRV_ADDR describe it."""
+        """The host as the environment variables HOME, ROCKETMQ_HOME and NAMESRV_ADDR describe it."""
         return cls(
             home=environ.get("HOME", ""),
             host_name=host_name,

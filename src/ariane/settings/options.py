@@ -1,4 +1,4 @@
-"""What an option is: its name in the file, its type and range, and what Ariane does with it."""
+"""An option: its name in the file, type, range, and what Ariane does with it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Default = Value | None | Callable[[Host], Value | None]
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
-LONGEST_NAME = 100  # beyond, no option is looked for that is nearly called so: it would take long
+LONGEST_NAME = 100  # longer keys get no suggestion: the comparison would take long
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Option:
     high: float = INT_MAX
     choices: tuple[Value, ...] = ()
     unit: str = ""
-    """Ends the attribute name where RocketMQ's own name does not say it: ms, seconds, hours, percent."""
+    """Suffix of the attribute name where RocketMQ's own name has no unit: ms, seconds, hours, percent."""
     attr: str = ""
-    """The attribute name where the rule (snake case and unit) would make an ugly one."""
+    """The attribute name where the rule (snake case and unit) gives an ugly one."""
     used: bool = True
     """False: no code reads it. Apache knows it and it has no meaning here: accepted, and listed at start as ignored."""
     by_name: bool = False
@@ -45,14 +45,14 @@ class Option:
     important: bool = False
     """True: printed by `mqbroker -m`."""
     secret: bool = False
-    """True: never shown to anybody."""
+    """True: never shown."""
     aliases: tuple[str, ...] = ()
     check: Callable[[str], str | None] | None = None
-    """For text: what is wrong with a value, or None."""
+    """For text: returns what is wrong with a value, or None."""
 
     @property
     def attribute(self) -> str:
-        """The name that code uses.
+        """The attribute name.
 
         >>> Option("flushIntervalCommitLog", int, 500, unit="ms").attribute
         'flush_interval_commit_log_ms'
@@ -60,11 +60,11 @@ class Option:
         return self.attr or snake_case(self.name) + (f"_{self.unit}" if self.unit else "")
 
     def default_for(self, host: Host) -> Value | None:
-        """The value when nobody sets the option."""
+        """The default value on this host."""
         return self.default(host) if callable(self.default) else self.default
 
     def parse(self, text: str) -> Value:
-        """The typed value of a text, checked; a ConfigError says what it should have been."""
+        """Parse and check a value; ConfigError tells what is expected."""
         value = self._convert(text.strip())
         self._check_range(value)
         problem = self.check(value) if self.check is not None and isinstance(value, str) else None
@@ -135,14 +135,14 @@ class OptionTable:
         return iter(self._options.values())
 
     def find(self, key: str) -> Option:
-        """The option of a key or of its other spelling; a ConfigError with a suggestion when there is none."""
+        """The option of a key or alias; ConfigError with a suggestion when there is none."""
         option = self._options.get(self._aliases.get(key, key))
         if option is None:
             raise ConfigError("unknown option", key=key, suggestion=self.nearest(key))
         return option
 
     def nearest(self, key: str) -> str | None:
-        """The known name most like the key, if any is."""
+        """The known name closest to the key, if any is close."""
         if len(key) > LONGEST_NAME:
             return None
         by_lower = {name.lower(): name for name in self._options}

@@ -15,7 +15,7 @@ ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One `key = value`, and the line on which it begins."""
+    """One `key = value` and the number of its first line."""
 
     key: str
     value: str
@@ -23,7 +23,7 @@ class Entry:
 
 
 def parse_properties(text: str, file: str = "") -> list[Entry]:
-    """All entries of a properties file in order; a key that comes twice is there twice.
+    """Parse a properties file: all entries in order, repeated keys included.
 
     >>> parse_properties("# comment\\nbrokerName = a\\\\\\n    b\\n")
     [Entry(key='brokerName', value='ab', line=2)]
@@ -32,13 +32,13 @@ def parse_properties(text: str, file: str = "") -> list[Entry]:
 
 
 def format_properties(values: Mapping[str, str] | Iterable[tuple[str, str]]) -> str:
-    """`key=value` lines without escaping, the text that Apache's broker sends and writes for its own settings."""
+    """Format `key=value` lines without escaping, as Apache's broker sends and writes its own settings."""
     items = values.items() if isinstance(values, Mapping) else values
     return "".join(f"{key}={value}\n" for key, value in items)
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines joined over trailing backslashes, without comments and blank lines, each with its first line number."""
+    """Lines with continuations joined, without comments and blank lines, each with its first line number."""
     joined = ""
     start = 0
     for number, raw in enumerate(NATURAL_LINE_END.split(text), 1):
@@ -72,7 +72,7 @@ def _entry(content: str, line: int, file: str) -> Entry:
 
 
 def _key_end(content: str) -> int:
-    """Where the key stops: at the first separator or blank that no backslash escapes."""
+    """The end of the key: the first separator or blank that is not escaped."""
     position = 0
     while position < len(content):
         character = content[position]
