@@ -1,8 +1,8 @@
-"""The one tree of errors. A caller decides by type; the text says what happened and what to do next."""
+"""All errors of Ariane. Callers decide by type; the text tells what happened and what to do next."""
 
 
 class ArianeError(Exception):
-    """Root of everything Ariane raises on purpose."""
+    """The base of all errors that Ariane raises."""
 
 
 class ProtocolError(ArianeError):
@@ -10,15 +10,15 @@ class ProtocolError(ArianeError):
 
 
 class RemotingError(ArianeError):
-    """A request could not be carried to a peer and back."""
+    """A request got no response."""
 
 
 class ConnectFailed(RemotingError):
-    """No connection to the peer: nothing was sent."""
+    """The peer could not be connected to: nothing was sent."""
 
 
 class ListenFailed(RemotingError):
-    """The address is not free or not ours to listen on; the text names it."""
+    """The address to listen on is taken or not allowed; the text names it."""
 
     def __init__(self, text: str, port: int = 0) -> None:
         super().__init__(text)
@@ -26,7 +26,7 @@ class ListenFailed(RemotingError):
 
 
 class SendFailed(RemotingError):
-    """The connection broke while the request was on its way: it may or may not have arrived."""
+    """The connection was lost during a request, which may or may not have arrived."""
 
 
 class RequestTimeout(RemotingError):
@@ -34,7 +34,7 @@ class RequestTimeout(RemotingError):
 
 
 class TooManyRequests(RemotingError):
-    """More requests wait for an answer than the caller allowed."""
+    """More requests are pending than the caller allowed."""
 
 
 class ResponseError(ArianeError):
@@ -86,7 +86,7 @@ class SendForbidden(ClientError):
 
 
 class SendError(ClientError):
-    """Every try to send failed; `causes` has the error of each, `sent` the parts of a batch that were stored."""
+    """Every attempt to send failed; `causes` has the error of each, `sent` the parts of a batch that were stored."""
 
     def __init__(self, text: str, causes: tuple[Exception, ...] = (), sent: tuple[object, ...] = ()) -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""Messages as users see them, the names of their properties, and the names that RocketMQ gives to its own topics."""
+"""Messages as users see them, the names of their properties, and the names of RocketMQ's own topics."""
 
 import re
 from collections.abc import Iterable
@@ -58,7 +58,7 @@ RESERVED_PROPERTIES: Final = frozenset(
         CLUSTER, MESSAGE_TYPE, DELIVER_TIME, TIMER_DELIVER_MS, INNER_MULTI_QUEUE_OFFSET,
     }
 )  # fmt: skip
-"""Names that clients and brokers use for themselves: a user's property must have another one."""
+"""Property names of clients and brokers; a user's property must have another name."""
 
 DELAY_LEVELS: Final = 18
 """The delay levels of a broker's default `messageDelayLevel`, 1 s to 2 h."""
@@ -90,12 +90,12 @@ def is_valid_name(name: str) -> bool:
 
 
 def retry_topic(group: str) -> str:
-    """The topic through which a group's failed messages come back."""
+    """The retry topic of a group."""
     return RETRY_PREFIX + group
 
 
 def dead_letter_topic(group: str) -> str:
-    """The topic where a group's messages end that failed too often."""
+    """The dead-letter topic of a group."""
     return DLQ_PREFIX + group
 
 
@@ -172,7 +172,7 @@ class MessageQueue:
 
 @dataclass(slots=True, kw_only=True)
 class ReceivedMessage:
-    """A message as a consumer gets it."""
+    """A message as a consumer receives it."""
 
     topic: str
     body: bytes

@@ -1,4 +1,4 @@
-"""The body of a batch: several messages sent as one request, in this form each.
+"""The body of a batch: several messages sent as one request, each in this form.
 
 total i32 | magic i32 (unused) | crc i32 (unused) | flag i32 | body (i32 length) | properties (i16 length)
 """
@@ -11,14 +11,14 @@ from ariane.errors import ProtocolError
 from ariane.protocol.native import i64, read_i32_be
 
 _HEAD: Final = Struct(">iiiii")  # total, magic, crc, flag, length of the body
-_READ: Final = Struct(">i8xii")  # the same without what is unused
+_READ: Final = Struct(">i8xii")  # the same without the unused fields
 _I16: Final = Struct(">h")
 _MOST: Final = 0x7FFF + 2  # bytes of properties and of their length
 _FIXED: Final = _HEAD.size + _I16.size
 
 
 class BatchItem(NamedTuple):
-    """One message of a batch; topic and all else are those of the batch."""
+    """One message of a batch; topic and all other fields are those of the batch."""
 
     flag: int
     body: bytes
@@ -26,7 +26,7 @@ class BatchItem(NamedTuple):
 
 
 def encode_batch(items: list[BatchItem]) -> bytes:
-    """The body of a batch request."""
+    """Encode the body of a batch request."""
     parts: list[bytes] = []
     for flag, body, properties in items:
         total = _FIXED + len(body) + len(properties)
@@ -35,7 +35,7 @@ def encode_batch(items: list[BatchItem]) -> bytes:
 
 
 def decode_batch(buffer: bytes) -> list[BatchItem]:
-    """The messages of a batch; ProtocolError when the bytes do not add up."""
+    """Decode the messages of a batch; ProtocolError when the lengths do not match."""
     check_batch(buffer)
     items: list[BatchItem] = []
     at = 0
@@ -48,7 +48,7 @@ def decode_batch(buffer: bytes) -> list[BatchItem]:
 
 
 def check_batch(buffer: bytes) -> int:
-    """How many messages a batch has; ProtocolError when the bytes do not add up."""
+    """Check a batch and count its messages; ProtocolError when the lengths do not match."""
     size: i64 = len(buffer)
     at: i64 = 0
     count = 0

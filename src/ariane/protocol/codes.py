@@ -1,4 +1,4 @@
-"""Request and response codes of RocketMQ 4.9.7, and the numbers by which peers name version and language."""
+"""Request and response codes of RocketMQ 4.9.7, and the numbers of versions and languages."""
 
 from enum import IntEnum
 
@@ -7,12 +7,12 @@ V3_0_11 = 37
 V3_1_8_SNAPSHOT = 62
 V3_4_9 = 121
 VERSION_4_9_7 = 407
-"""The version that Ariane says it is."""
+"""The version that Ariane sends."""
 VERSION_5_0_0 = 412  # of its first snapshot
 
 
 class RequestCode(IntEnum):
-    """What a request asks for."""
+    """The codes of requests."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -114,7 +114,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How a request ended."""
+    """The codes of responses."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -156,7 +156,7 @@ class ResponseCode(IntEnum):
 
 
 class Language(IntEnum):
-    """The language a peer says it is written in."""
+    """The language in which a peer is written."""
 
     JAVA = 0
     CPP = 1
@@ -174,7 +174,7 @@ class Language(IntEnum):
 
 
 def code_name(code: int) -> str:
-    """Name a response code for people: `TOPIC_NOT_EXIST`, or the number when nobody gave it a name."""
+    """The name of a response code, such as `TOPIC_NOT_EXIST`; the number when it has none."""
     try:
         return ResponseCode(code).name
     except ValueError:

@@ -63,7 +63,7 @@ class Command:
         self.code = code
         self._fields = fields
         self.typed = typed
-        """The fields as a value that a decoder has made of them already, such as a typed header."""
+        """The decoded fields, if the decoder has produced them: a typed header, or what the fast decoder makes."""
         self._raw = raw  # the JSON header that the command was decoded from
         self.body = body
         self.opaque = opaque
@@ -88,7 +88,7 @@ class Command:
         return fields
 
     def parsed(self, kind: type[_H]) -> _H:
-        """The fields as a typed header; ResponseError when they are not."""
+        """The fields as a typed header; ResponseError when one is missing or malformed."""
         typed = self.typed
         if typed is not None and type(typed) is kind:
             return typed
@@ -105,7 +105,7 @@ class Command:
     def reply(
         self, code: int = 0, fields: dict[str, str] | None = None, body: bytes = b"", remark: str | None = None
     ) -> "Command":
-        """The response to this request: same opaque, same serialisation."""
+        """Make the response to this request: same opaque, same serialisation."""
         return Command(
             code,
             fields,
@@ -129,7 +129,7 @@ _encode_json: Final = msgspec.json.Encoder().encode
 
 
 def decode_header(serialization: int, header: bytes) -> Command:
-    """Parse a header; raise ProtocolError for anything that is not one."""
+    """Decode a header; ProtocolError for anything else."""
     if serialization == JSON:
         return _from_json(header)
     if serialization == BINARY:
@@ -167,7 +167,7 @@ def _nulls_as_text(header: bytes) -> dict[str, str] | None:
 
 
 def _lenient(header: bytes) -> JsonHeader:
-    """Some clients write numbers or null among the extension fields, or the language as a number."""
+    """Accept numbers and nulls among the extension fields, and the language as a number, as some clients write them."""
     try:
         raw: Any = msgspec.json.decode(header)
         fields = {str(k): _text(v) for k, v in (raw.get("extFields") or {}).items() if v is not None}
@@ -187,7 +187,7 @@ def _text(value: object) -> str:
 
 
 def language_name(number: int) -> str:
-    """The name of a language number; numbers nobody knows count as OTHER."""
+    """The name of a language number; OTHER for an unknown one."""
     return Language(number).name if 0 <= number <= Language.RUST else "OTHER"
 
 
@@ -231,7 +231,7 @@ def _binary_fields(header: bytes, at: int, end: int) -> dict[str, str]:
 
 
 def encode_header(command: Command) -> bytes:
-    """The header's bytes in the serialisation that the command asks for.
+    """Encode the header in the command's serialisation.
 
     A response may quote anything: characters that UTF-8 has no bytes for become `?`. A request with such characters
     raises UnicodeEncodeError.

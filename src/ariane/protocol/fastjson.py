@@ -1,7 +1,7 @@
-"""The JSON that Apache's peers write: fastjson leaves number keys unquoted, and puts whole objects as keys.
+"""The JSON dialect of Apache's peers: fastjson leaves number keys unquoted, and writes objects as keys.
 
-`loads` reads that and strict JSON alike; an object that stands as a key becomes an `ObjectKey`. `dumps` writes strict
-JSON except for `ObjectKey`s, which only Apache's own tools and clients receive.
+`loads` reads it and strict JSON alike; an object used as a key becomes an `ObjectKey`. `dumps` writes strict JSON,
+except for `ObjectKey`s, which only Apache's own tools and clients receive.
 """
 
 import re
@@ -29,7 +29,7 @@ _encoder = msgspec.json.Encoder()
 _TOKEN = re.compile(r'\s*(?:([{}\[\]:,])|"((?:[^"\\]|\\.)*)"|\'((?:[^\'\\]|\\.)*)\'|([^\s{}\[\]:,"\']+))', re.DOTALL)
 _WORDS = {"true": True, "false": False, "null": None}
 DEEPEST = 64
-"""Levels of nesting that are read; nothing that RocketMQ sends has more than ten."""
+"""Levels of nesting that are accepted; RocketMQ's bodies have fewer than ten."""
 
 
 def dumps(value: Any) -> bytes:
@@ -134,7 +134,7 @@ class _Parser:
                 continue
             key = self._after(kind, value, depth)
             if self._token()[0] != ":":
-                raise self._error("no ':' behind a key")
+                raise self._error("no ':' after a key")
             try:
                 members[_as_key(key)] = self._value(depth)
             except TypeError:

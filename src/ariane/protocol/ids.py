@@ -16,7 +16,7 @@ _UNIQUE_TAIL: Final = Struct(">HIIH")  # process id, class loader hash, millisec
 
 
 def pack_host(address: str, port: int) -> bytes:
-    """The bytes of a host in a message unit: 8 for IPv4, 20 for IPv6.
+    """Pack a host as message units have it: 8 bytes for IPv4, 20 for IPv6.
 
     >>> pack_host("127.0.0.1", 10911).hex()
     '7f00000100002a9f'
@@ -25,18 +25,18 @@ def pack_host(address: str, port: int) -> bytes:
 
 
 def unpack_host(host: bytes) -> tuple[str, int]:
-    """Address and port of a packed host."""
+    """Unpack address and port of a host."""
     return str(ip_address(host[:-4])), _PORT.unpack_from(host, len(host) - 4)[0]
 
 
 def host_text(host: bytes) -> str:
-    """`address:port`, as people and RocketMQ's JSON write it."""
+    """Format a packed host as `address:port`."""
     address, port = unpack_host(host)
     return f"{address}:{port}"
 
 
 def offset_id(store_host: bytes, physical_offset: int) -> str:
-    """The id by which a broker finds a message: where it lies.
+    """The offset id of a message: its store host and commitlog offset.
 
     >>> offset_id(pack_host("127.0.0.1", 10911), 400)
     '7F00000100002A9F0000000000000190'
@@ -45,7 +45,7 @@ def offset_id(store_host: bytes, physical_offset: int) -> str:
 
 
 def offset_ids(store_host: bytes, physical_offsets: list[int]) -> str:
-    """The offset ids of several messages, with commas between them as the answer to a batch has them.
+    """The offset ids of several messages, separated by commas, as in the response to a batch.
 
     >>> offset_ids(pack_host("127.0.0.1", 10911), [400, 800])
     '7F00000100002A9F0000000000000190,7F00000100002A9F0000000000000320'
@@ -55,7 +55,7 @@ def offset_ids(store_host: bytes, physical_offsets: list[int]) -> str:
 
 
 def parse_offset_id(text: str) -> tuple[bytes, int]:
-    """Store host and commitlog offset of an offset id; ProtocolError when it is none."""
+    """Decode an offset id to store host and commitlog offset; ProtocolError when it is malformed."""
     try:
         raw = bytes.fromhex(text)
     except ValueError:

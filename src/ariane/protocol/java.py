@@ -7,7 +7,9 @@ from ariane.protocol.native import i64
 
 _MASK: Final = 0xFFFFFFFF
 _LONGEST: Final = 512
-_POWERS: list[int] = [pow(31, n, 1 << 32) for n in range(_LONGEST - 1, -1, -1)]  # falling, so that a tail fits any text
+_POWERS: list[int] = [
+    pow(31, n, 1 << 32) for n in range(_LONGEST - 1, -1, -1)
+]  # descending: a tail of it fits any text
 
 
 def signed32(value: int) -> int:
@@ -32,7 +34,7 @@ def string_hash(text: str) -> int:
 
 
 def bytes_hash(ascii_text: bytes) -> int:
-    """`String.hashCode()` of a text given as ASCII bytes; the sum runs in C, which makes it quick."""
+    """`String.hashCode()` of a text given as ASCII bytes; the sum runs in C, which makes it fast."""
     length = len(ascii_text)
     if length > _LONGEST:
         head = bytes_hash(ascii_text[:-_LONGEST])
@@ -41,7 +43,7 @@ def bytes_hash(ascii_text: bytes) -> int:
 
 
 def rolled(value: int, ascii_text: bytes) -> int:
-    """The hash of a text that goes on, as 32 bits: `value` is that of its beginning, `ascii_text` its end.
+    """Continue a hash: `value` is the hash of the start of a text, `ascii_text` the rest of it; 32 bits.
 
     >>> signed32(rolled(string_hash("Tag"), b"A"))
     2598919

@@ -1,4 +1,4 @@
-"""The JSON form of a header. It stands alone because msgspec reads its annotations, which compiling erases."""
+"""The JSON form of a header. A module of its own, because msgspec reads its annotations, which compiling erases."""
 
 import msgspec
 

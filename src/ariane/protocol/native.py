@@ -1,7 +1,7 @@
-"""Machine integers, and ways to read and write them as bytes, for the modules that are compiled.
+"""Machine integers and functions that read and write them, for the compiled modules.
 
-Plain Python takes the integers for ordinary ones. It stands alone because the compiler knows the names by their type,
-while nothing of the compiler is needed at run time: a client of plain modules has no writer, and never asks for one.
+In plain Python the integers are ordinary ones. The compiler needs the types only; at run time nothing of it is needed,
+and where `librt` is not installed, as with a plain client, the functions are not used.
 """
 
 from typing import TYPE_CHECKING

@@ -9,12 +9,12 @@ VALUE_END: Final = b"\x02"
 
 
 def encode_properties(properties: dict[str, str]) -> str:
-    """Join properties into the form that travels and is stored; as 4.9.7 writes it, nothing stands behind the last."""
+    """Encode properties as they are sent and stored; like 4.9.7 without a separator after the last value."""
     return PROPERTY.join([f"{name}{NAME_VALUE}{value}" for name, value in properties.items()])
 
 
 def decode_properties(text: str) -> dict[str, str]:
-    """Split a property string. Pairs without a name or a value are dropped, as Apache's decoder drops them."""
+    """Decode a property string. Pairs without a name or a value are dropped, as in Apache's decoder."""
     properties: dict[str, str] = {}
     for pair in text.split(PROPERTY):
         name, _, value = pair.partition(NAME_VALUE)
@@ -24,7 +24,7 @@ def decode_properties(text: str) -> dict[str, str]:
 
 
 def find_property(text: bytes, name: bytes) -> bytes | None:
-    """Look one property up in the stored bytes without decoding the others."""
+    """Find one property in stored bytes without decoding the others."""
     needle = name + NAME_END
     start = 0
     while True:

@@ -1,4 +1,4 @@
-"""The message unit: how one message lies in the commitlog, and how it travels to consumers.
+"""The message unit: the form of a message in the commitlog and in responses to pulls.
 
     total i32 | magic u32 | body crc u32 | queue id i32 | flag i32 | queue offset i64 | physical offset i64
     | sys flag i32 | born time i64 | born host 8 or 20 | store time i64 | store host 8 or 20 | reconsume times i32
@@ -118,7 +118,7 @@ class Unit:
 
 
 def unit_size(unit: Unit) -> int:
-    """How many bytes `encode_unit` will give."""
+    """The number of bytes that `encode_unit` returns."""
     return (
         _V4_SIZE - 16 + 3 + len(unit.born_host) + len(unit.store_host)
         + len(unit.body) + len(unit.topic) + len(unit.properties)
@@ -126,7 +126,7 @@ def unit_size(unit: Unit) -> int:
 
 
 def encode_unit(u: Unit) -> bytes:
-    """The bytes of a unit. The V6 bits of its sys flag are set to agree with its hosts."""
+    """Encode a unit. The V6 bits of its sys flag are set according to its hosts."""
     sys_flag = host_flags(u.sys_flag, u.born_host, u.store_host)
     size = unit_size(u)
     start = _UNIT_START.pack(
@@ -152,7 +152,7 @@ def host_flags(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
 
 
 def decode_unit(buffer: bytes | memoryview, at: int = 0, *, check_crc: bool = False) -> Unit:
-    """Read the unit at `at`; raise ProtocolError when the bytes there are not a whole, well-formed unit."""
+    """Decode the unit at `at`; ProtocolError when there is no whole, well-formed unit."""
     try:
         return _decode_unit(buffer, at, check_crc)
     except (StructError, IndexError) as error:
@@ -202,7 +202,7 @@ def _decode_unit(buffer: bytes | memoryview, at: int, check_crc: bool) -> Unit:
 
 
 def decode_units(buffer: bytes | memoryview) -> list[Unit]:
-    """All units of a pull response's body, one behind the other."""
+    """Decode all units of the body of a response to a pull."""
     units: list[Unit] = []
     at = 0
     while at < len(buffer):

@@ -1,4 +1,8 @@
-"""JSON bodies: `SomeBody.decode(command.body)` reads one, `body.encode()` writes it."""
+"""JSON bodies: `SomeBody.decode(command.body)` reads one, `body.encode()` writes it.
+
+topics, groups, stats    the bodies by concern
+body                     their base
+"""
 
 from ariane.protocol.bodies.body import (
     Body,

@@ -1,4 +1,4 @@
-"""What all JSON bodies share: reading them tolerantly, writing them strictly."""
+"""The base of JSON bodies: read tolerantly, written strictly."""
 
 from typing import Any, Self
 
@@ -16,11 +16,11 @@ LOOSE_REQUEST = 1 << 18
 
 
 class Body(msgspec.Struct, rename="camel"):
-    """A JSON body. Unknown members are passed over; null and missing ones take their default."""
+    """A JSON body. Unknown members are ignored; null and missing ones take their default."""
 
     @classmethod
     def decode(cls, body: bytes) -> Self:
-        """Read a body; ProtocolError when it is not one."""
+        """Decode a body; ProtocolError when it is malformed."""
         try:
             return msgspec.json.decode(body, type=cls)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -28,7 +28,7 @@ class Body(msgspec.Struct, rename="camel"):
 
     @classmethod
     def decode_request(cls, body: bytes) -> Self:
-        """Like `decode`, for what anybody may send: fastjson's dialect is read up to `LOOSE_REQUEST` bytes."""
+        """Like `decode`, for requests: fastjson's dialect is accepted up to `LOOSE_REQUEST` bytes."""
         if len(body) <= LOOSE_REQUEST:
             return cls.decode(body)
         try:
@@ -38,18 +38,19 @@ class Body(msgspec.Struct, rename="camel"):
 
     @classmethod
     def from_builtins(cls, value: Any) -> Self:
-        """Read a body from what `fastjson.loads` gave."""
+        """Make a body of the values that `fastjson.loads` returns."""
         try:
             return msgspec.convert(_without_nulls(value, 0), cls, strict=False)
         except (msgspec.ValidationError, RecursionError) as error:
             raise ProtocolError(f"bad body for {cls.__name__}: {error}") from None
 
     def encode(self) -> bytes:
+        """Encode the body as strict JSON."""
         return _encode(self)
 
 
 def _without_nulls(value: Any, depth: int) -> Any:
-    """Drop null members: Java's parsers leave the default there, and so do ours."""
+    """Drop null members: like Java's parsers, keep the default there."""
     if depth > _DEEPEST:
         raise ProtocolError(f"JSON is nested deeper than {_DEEPEST} levels")
     if isinstance(value, dict):
@@ -80,7 +81,7 @@ def queue_as_key(queue: MessageQueue) -> ObjectKey:
 
 
 def queue_from_key(key: Any) -> MessageQueue:
-    """The queue that stands as a key: an object, or (from peers that write strict JSON) the text of one."""
+    """The message queue of a key: an object, or (from peers that write strict JSON) the text of one."""
     members = key.as_dict() if isinstance(key, ObjectKey) else fastjson.loads(str(key).encode())
     try:
         return MessageQueue(str(members["topic"]), str(members["brokerName"]), int(members["queueId"]))

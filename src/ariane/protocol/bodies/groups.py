@@ -10,7 +10,7 @@ from ariane.protocol.java import string_hash
 
 ALL_TAGS = "*"
 
-# Java's enums in their order: the C++ client writes the place of a value instead of its name.
+# Java's enums in their order: the C++ client writes the index of a value instead of its name.
 _ENUMS = {
     "consumeType": ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY"),
     "messageModel": ("BROADCASTING", "CLUSTERING"),
@@ -26,7 +26,7 @@ _ENUMS = {
 
 
 class SubscriptionData(Body):
-    """What a consumer wants of a topic."""
+    """The subscription of a consumer to a topic."""
 
     topic: str
     sub_string: str = ALL_TAGS
@@ -68,7 +68,7 @@ class ConsumerData(Body):
 
 
 class HeartbeatData(Body):
-    """What a client tells every broker each 30 s."""
+    """The heartbeat of a client, sent to every broker every 30 s."""
 
     client_id: str = msgspec.field(name="clientID")
     producer_data_set: list[ProducerData] = []
@@ -84,7 +84,7 @@ class HeartbeatData(Body):
 
 
 def _enum_names(consumer: dict[str, Any]) -> dict[str, str]:
-    """The names of enums that stand there as numbers."""
+    """Replace numbers of enums by their names."""
     places = {member: consumer.get(member) for member in _ENUMS}
     return {
         member: _ENUMS[member][place]
@@ -100,7 +100,7 @@ class CheckClientRequestBody(Body):
 
 
 class SubscriptionGroupConfig(Body):
-    """What a consumer group may do on a broker."""
+    """The configuration of a consumer group on a broker."""
 
     group_name: str
     consume_enable: bool = True

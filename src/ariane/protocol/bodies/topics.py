@@ -20,14 +20,14 @@ UNIT_SUB = 2
 
 
 class DataVersion(Body):
-    """When and how often a table changed; equal versions mean equal tables."""
+    """The version of a table; equal versions mean equal tables."""
 
     timestamp: int = 0
     counter: int = 0
 
 
 class TopicConfig(Body):
-    """How many queues a topic has on a broker, and what may be done with them."""
+    """The queues of a topic on a broker, and their permissions."""
 
     topic_name: str
     read_queue_nums: int = 16
@@ -38,7 +38,7 @@ class TopicConfig(Body):
     order: bool = False
 
     def as_text(self) -> str:
-        """The form inside a compressed registration: five words."""
+        """The form of a compressed registration: five words."""
         return f"{self.topic_name} {self.read_queue_nums} {self.write_queue_nums} {self.perm} {self.topic_filter_type}"
 
     @classmethod
@@ -58,13 +58,13 @@ class TopicConfigTable(Body):
 
 
 class RegisterBrokerBody(Body):
-    """What a broker tells a name server."""
+    """The registration of a broker at a name server."""
 
     topic_config_serialize_wrapper: TopicConfigTable = msgspec.field(default_factory=TopicConfigTable)
     filter_server_list: list[str] = []
 
     def compress(self) -> bytes:
-        """The compressed form: data version, topics as text, filter servers, each behind its length."""
+        """Encode the compressed form: data version, topics as text, filter servers, each preceded by its length."""
         table = self.topic_config_serialize_wrapper
         topics = [config.as_text().encode() for config in table.topic_config_table.values()]
         parts = [_sized(table.data_version.encode()), _I32.pack(len(topics)), *map(_sized, topics)]
@@ -130,7 +130,7 @@ class QueueData(Body):
 
 
 class BrokerData(Body):
-    """A broker name and the addresses behind it: id 0 is the master."""
+    """A broker name and its addresses by id; id 0 is the master."""
 
     cluster: str
     broker_name: str
@@ -139,7 +139,7 @@ class BrokerData(Body):
 
 
 class TopicRouteData(Body):
-    """Where the queues of a topic are."""
+    """The route of a topic: its queues and their brokers."""
 
     queue_datas: list[QueueData] = []
     broker_datas: list[BrokerData] = []
@@ -154,7 +154,7 @@ class TopicRouteData(Body):
 
 
 class ClusterInfo(Body):
-    """Which brokers there are, by name and by cluster."""
+    """All brokers by name, and their names by cluster."""
 
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}

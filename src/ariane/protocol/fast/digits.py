@@ -1,4 +1,4 @@
-"""Numbers as text, written where they are wanted. For the modules that are compiled: plain Python formats faster."""
+"""Write numbers as text into a buffer. For compiled modules: plain Python formats faster."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _EIGHT_DIGITS: Final = 100_000_000
 
 
 def write_decimal(writer: BytesWriter, value: i64) -> None:
-    """The digits come out last first; eight of them turn round in one machine integer."""
+    """Write a decimal number. Digits are found last first; eight at a time are reversed in one machine integer."""
     if value < 0:
         writer.append(_MINUS)
         value = -value
@@ -36,7 +36,7 @@ def write_decimal(writer: BytesWriter, value: i64) -> None:
 
 
 def write_hexadecimal(writer: BytesWriter, value: i64) -> None:
-    """Sixteen digits, large letters, two at a time."""
+    """Write sixteen hexadecimal digits in upper case, two at a time."""
     shift: i64 = 56
     while shift >= 0:
         high = value >> shift + 4 & 15

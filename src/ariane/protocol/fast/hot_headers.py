@@ -1,7 +1,7 @@
-"""The headers that come with every message, decoded from JSON at once: no map of texts in between.
+"""The headers that come with every message, decoded from JSON without a map of texts in between.
 
-It stands alone because msgspec reads its annotations, which compiling erases. A peer's JSON begins with the code, so
-the first bytes tell which type to expect; whatever does not fit is left to the general way.
+A module of its own, because msgspec reads its annotations, which compiling erases. A peer's JSON starts with the code,
+so the first bytes tell which type to expect; any other header is left to the general decoder.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from ariane.protocol.headers.consume import PullMessageRequest, UpdateConsumerOf
 from ariane.protocol.headers.header import Header
 from ariane.protocol.headers.send import SendMessageRequest, SendMessageRequestV2
 
-PREFIX: Final = 12  # bytes that tell the code; up to three digits and what must stand behind them
+PREFIX: Final = 12  # bytes that tell the code: up to three digits and what follows them
 
 
 class HotHeader(msgspec.Struct, gc=False):

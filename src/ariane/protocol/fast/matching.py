@@ -1,19 +1,19 @@
-"""Comparing parts of bytes where they lie: eight bytes at a look, and no part is copied."""
+"""Compare bytes in place, eight at a time, without copies."""
 
 from ariane.protocol.native import i64, read_i64_le
 
 
 def stands_at(part: bytes, text: bytes, at: i64) -> bool:
-    """Whether `part` stands in `text` at this place."""
+    """Whether `text` contains `part` at this position."""
     size: i64 = len(part)
     return at + size <= len(text) and equal_span(part, 0, text, at, size)
 
 
 def equal_span(one: bytes, one_at: i64, other: bytes, other_at: i64, size: i64) -> bool:
-    """Whether `size` bytes from these places on are the same; they must be there."""
+    """Whether `size` bytes from these positions on are equal. REQUIRES: both have so many."""
     done: i64 = 0
     if size >= 8:
-        last = size - 8  # the last look may overlap the one before
+        last = size - 8  # the last comparison may overlap the one before
         while done < last:
             if read_i64_le(one, one_at + done) != read_i64_le(other, other_at + done):
                 return False

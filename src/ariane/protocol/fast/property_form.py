@@ -1,4 +1,4 @@
-"""Properties that differ from those before in the unique key alone, as most that a producer sends do."""
+"""Properties that differ from earlier ones in the unique key alone, like most that a producer sends."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _RAW: Final = UNIQUE_KEY.encode() + NAME_END
 
 
 class PropertyForm:
-    """The text around the unique key, as JSON has it and as it is; `key` is what `read` has found."""
+    """The text around the unique key, escaped as in JSON and plain; `key` is the key that `read` found last."""
 
     def __init__(self, before: bytes, behind: bytes, length: int, text: bytes, names: int) -> None:
         self._before = before
@@ -25,7 +25,7 @@ class PropertyForm:
         self.key = b""
 
     def read(self, header: bytes, at: i64) -> i64:
-        """Where the properties that begin at `at` end; -1 when they have another form."""
+        """The end of the properties that start at `at`; -1 when they have another form."""
         start = at + len(self._before)
         end = start + self._length
         last = end + len(self._behind)
@@ -46,7 +46,7 @@ class PropertyForm:
 
 
 def form_of(escaped: bytes, text: bytes, names: int) -> PropertyForm | None:
-    """The form of properties with a unique key; `escaped` goes to the closing quote of the JSON text."""
+    """The form of properties with a unique key; `escaped` includes the closing quote of the JSON text."""
     start = escaped.find(_ESCAPED)
     if start < 0:
         return None

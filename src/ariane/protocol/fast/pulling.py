@@ -1,11 +1,11 @@
-"""What a pull asks for, read out of its header once and kept in a form that costs little to use."""
+"""The header of a pull, parsed once into values that are cheap to use."""
 
 from ariane.protocol.command import Command
 from ariane.protocol.headers.consume import PullMessageRequest
 
 
 class PullKind:
-    """What all pulls of a consumer from a topic have in common."""
+    """The fields that all pulls of a consumer from a topic have in common."""
 
     __slots__ = (
         "consumer_group",

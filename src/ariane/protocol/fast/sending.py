@@ -1,4 +1,4 @@
-"""What a send asks for, read out of its header once and kept in a form that costs little to use."""
+"""The header of a send, parsed once into values that are cheap to use."""
 
 from types import FunctionType
 from typing import Final
@@ -35,7 +35,7 @@ _FULL_NAMES: Final = int(RequestCode.SEND_MESSAGE)  # the other forms have field
 
 
 class SendKind:
-    """What all sends of a producer to a topic have in common."""
+    """The fields that all sends of a producer to a topic have in common."""
 
     __slots__ = (
         "batch",
@@ -72,7 +72,7 @@ class SendKind:
         self.batch = batch
 
     def to(self, topic: str) -> "SendKind":
-        """The same to another topic."""
+        """A copy for another topic."""
         return SendKind(
             topic,
             self.default_topic,
@@ -87,10 +87,10 @@ class SendKind:
 
 
 class Sending:
-    """The fields of a SEND_MESSAGE header, whichever way it was written.
+    """The fields of a SEND_MESSAGE header in any of its forms.
 
-    `properties` are bytes; `names` says which that mean something to a broker are among them. With a `form` they are
-    the text of that form around the unique key `key`, and are put together only when somebody asks for them.
+    `names` has a bit for each property that matters to a broker. With a `form` the properties are the text of that form
+    around the unique key `key`, joined on demand.
     """
 
     __slots__ = ("_properties", "born_timestamp", "form", "key", "kind", "names", "queue_id")
@@ -141,7 +141,7 @@ def sending_of(header: SendMessageRequest) -> Sending:
 
 
 def kind_of(header: SendMessageRequest) -> SendKind:
-    """What the next sends of the same producer will have too."""
+    """The fields that the next sends of the same producer have too."""
     return SendKind(
         header.topic,
         header.default_topic,
@@ -156,7 +156,7 @@ def kind_of(header: SendMessageRequest) -> SendKind:
 
 
 def names_in(raw: bytes) -> int:
-    """Which of the properties that mean something to a broker a message has, as bits."""
+    """The bits of the properties that matter to a broker."""
     if PLAIN:
         return _names_by_search(raw)
     found: i64 = 0
@@ -185,7 +185,7 @@ def _names_by_search(raw: bytes) -> int:
 
 
 def name_bit(name: bytes) -> int:
-    """The bit of one name; 0 when it means nothing to a broker."""
+    """The bit of one property name; 0 when it does not matter to a broker."""
     if name == _WAIT:
         return HAS_WAIT
     if name == _DELAY:

@@ -1,4 +1,8 @@
-"""Typed headers: `SomeRequest.parse(command.fields)` reads one, `header.fields()` writes it."""
+"""Typed headers: `SomeRequest.parse(command.fields)` reads one, `header.fields()` writes it.
+
+send, consume, admin, namesrv    the headers by concern
+header                           their base
+"""
 
 from ariane.protocol.headers.admin import (
     CloneGroupOffsetRequest,

@@ -47,7 +47,7 @@ class UpdateConsumerOffsetRequest(Header):
 
 
 class OffsetResponse(Header):
-    """The answer to questions for an offset: consumer, min, max, by time."""
+    """The response to queries for an offset: consumer, min, max, by time."""
 
     offset: Int64
 

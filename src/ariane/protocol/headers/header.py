@@ -1,4 +1,4 @@
-"""What all typed headers share: reading them out of a command's fields, and writing them back."""
+"""The base of typed headers: parsed from a command's fields, and written back."""
 
 from typing import Annotated, Self
 
@@ -12,7 +12,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
 
 class Header(msgspec.Struct, rename="camel", gc=False):
-    """A typed header. Fields travel as text under camel-case names; None does not travel.
+    """A typed header. Fields are sent as text under camel-case names; None is not sent.
 
     >>> from ariane.protocol.headers import GetMaxOffsetRequest
     >>> GetMaxOffsetRequest.parse({"topic": "orders", "queueId": "3"})
@@ -21,7 +21,7 @@ class Header(msgspec.Struct, rename="camel", gc=False):
 
     @classmethod
     def parse(cls, fields: dict[str, str]) -> Self:
-        """Read the header; a missing or malformed field is answered SYSTEM_ERROR, as Apache's servers answer it."""
+        """Parse the header; a missing or malformed field is a SYSTEM_ERROR, as in Apache's servers."""
         try:
             return msgspec.convert(fields, cls, strict=False)
         except msgspec.ValidationError as error:

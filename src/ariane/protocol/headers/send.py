@@ -70,7 +70,7 @@ class SendMessageResponse(Header):
 
 
 class ReplyMessageRequest(Header):
-    """PUSH_REPLY_MESSAGE_TO_CLIENT: the broker hands a reply to the client that asked."""
+    """PUSH_REPLY_MESSAGE_TO_CLIENT: the broker passes a reply to the client that sent the request."""
 
     producer_group: str
     topic: str
