@@ -7,6 +7,8 @@ import pytest
 from tests.guarantee.money import transfer
 from tests.guarantee.servers import ServerMissing, or_skip
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", ["postgresql"])
 def test_every_transfer_is_booked_once_while_everything_fails(kind: str, tmp_path: Path) -> None:

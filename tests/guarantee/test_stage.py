@@ -169,6 +169,7 @@ def test_an_id_of_the_users_own_is_taken_once(make: Make) -> None:
         ({"topic": "orders", "body": b"", "message_id": "x" * 65}, "1 to 64"),
         ({"topic": "orders", "body": b"", "properties": {"DELAY": "3"}}, "stage it when it is due"),
         ({"topic": "orders", "body": b"", "properties": {"KEYS": "k"}}, "use tags=, keys="),
+        ({"topic": "orders", "body": b"", "keys": "a b"}, "has no blanks"),
         ({"topic": "orders", "body": object()}, "encode it to bytes yourself"),
     ],
 )

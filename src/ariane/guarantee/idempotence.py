@@ -224,19 +224,18 @@ def acknowledges(outcome: Outcome, options: GuaranteeOptions) -> bool:
 
 
 def answer(settlements: Sequence[Settlement], delivery: Delivery, options: GuaranteeOptions) -> ConsumeStatus:
-    """Tell the client: what comes after the first failure of a batch is delivered again, and is a duplicate then."""
-    for index, settled in enumerate(settlements):
-        if acknowledges(settled.outcome, options):
-            continue
-        if settled.outcome is Outcome.DEAD:
-            delivery.delay_level = DEAD_LETTER
-        elif settled.outcome is Outcome.BUSY:
-            delivery.delay_level = busy_level(options)
-        if index == 0:
-            return ConsumeStatus.RECONSUME_LATER
-        delivery.ack_index = index - 1
-        break
-    return ConsumeStatus.CONSUME_SUCCESS
+    """Tell the client. A batch with a failure is delivered again whole: what was done is a duplicate then.
+
+    `ack_index` would spare that, but orderly consumers do not know it, and would take the whole batch for consumed.
+    """
+    failed = [settled.outcome for settled in settlements if not acknowledges(settled.outcome, options)]
+    if not failed:
+        return ConsumeStatus.CONSUME_SUCCESS
+    if len(settlements) == failed.count(Outcome.DEAD):
+        delivery.delay_level = DEAD_LETTER
+    elif Outcome.BUSY in failed:
+        delivery.delay_level = busy_level(options)
+    return ConsumeStatus.RECONSUME_LATER
 
 
 def busy_level(options: GuaranteeOptions) -> int:

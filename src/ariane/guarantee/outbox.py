@@ -67,20 +67,29 @@ class StagedMessage:
                     f"property {name} delays the message, which a resender would take for a loss: "
                     "stage it when it is due, or send it without a guarantee"
                 )
-        return cls(
+        given = [keys] if isinstance(keys, str) else list(keys or ())
+        for key in given:
+            if not key or " " in key:
+                raise GuaranteeError(f"a key is not empty and has no blanks, which separate keys: {key!r}")
+        staged = cls(
             message_id,
             topic,
             _encode(body),
             tags,
-            keys if keys is None or isinstance(keys, str) else " ".join(keys),
+            " ".join(given) or None,
             msgspec.json.encode(dict(properties)).decode() if properties else None,
             None if hash_key is None else str(hash_key),
         )
+        try:
+            staged.message()  # what can never be sent is refused before the commit
+        except ValueError as error:
+            raise GuaranteeError(str(error)) from error
+        return staged
 
     def message(self) -> Message:
         """The message to send; every send of it is alike."""
         properties: dict[str, str] = msgspec.json.decode(self.properties) if self.properties else {}
-        keys = f"{self.keys} {self.message_id}" if self.keys else self.message_id
+        keys = [*(self.keys or "").split(), self.message_id]
         return Message(self.topic, self.content, self.tag, keys, properties | {ID_PROPERTY: self.message_id})
 
     def write(self, connection: Connection, groups: Iterable[str], now: int, due: int) -> None:

@@ -15,7 +15,7 @@ from ariane.guarantee.database import Database
 from ariane.guarantee.notify import Notice, call
 from ariane.guarantee.options import GuaranteeOptions
 from ariane.guarantee.outbox import StagedMessage
-from ariane.guarantee.send import HOPELESS, send_all
+from ariane.guarantee.send import is_hopeless, send_all
 from ariane.guarantee.stub import Stub
 from ariane.guarantee.tables import StubStatus, message_stub
 
@@ -179,7 +179,7 @@ class Resender:
                         next_time,
                     )
                 )
-            elif isinstance(result, HOPELESS):
+            elif is_hopeless(result):
                 marked.append((one, f"cannot be sent: {result}"))
             else:
                 errors.append((one, result))

@@ -10,18 +10,24 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ariane import SendResult, aio
 from ariane.env import Clock
-from ariane.errors import AccessDenied, ArianeError, InvalidMessage, SendForbidden
+from ariane.errors import ArianeError, BrokerRefused, InvalidMessage, SendForbidden
 from ariane.guarantee import stub
 from ariane.guarantee.database import Database
 from ariane.guarantee.options import GuaranteeOptions
 from ariane.guarantee.outbox import StagedMessage
+from ariane.protocol.codes import ResponseCode
 
 log = logging.getLogger("ariane.guarantee")
 
 AT_ONCE = 256
 MAX_WAITING = 100_000  # what is more waits in its stub for the resender
-HOPELESS = (InvalidMessage, SendForbidden, AccessDenied)
-"""Errors that the same message will meet every time: a person must decide."""
+
+
+def is_hopeless(error: ArianeError) -> bool:
+    """Whether the same message will meet this error every time, so that a person must decide."""
+    if isinstance(error, BrokerRefused):
+        return error.code == ResponseCode.MESSAGE_ILLEGAL
+    return isinstance(error, InvalidMessage | SendForbidden)
 
 
 async def send_all(producer: aio.Producer, messages: Sequence[StagedMessage]) -> list[SendResult | ArianeError]:
@@ -32,6 +38,8 @@ async def send_all(producer: aio.Producer, messages: Sequence[StagedMessage]) ->
             return await producer.send(staged.message(), hash_key=staged.hash_key)
         except ArianeError as error:
             return error
+        except ValueError as error:  # a stub that somebody else wrote
+            return InvalidMessage(str(error))
 
     return await asyncio.gather(*(send(staged) for staged in messages))
 
@@ -93,7 +101,7 @@ class Sender:
             stub.record_sent(connection, sends)
             for message, error in failed:
                 for group in self._options.groups_of(message.topic):
-                    if isinstance(error, HOPELESS):
+                    if is_hopeless(error):
                         stub.mark(connection, message.message_id, group, f"cannot be sent: {error}", now)
                     else:
                         stub.postpone(connection, message.message_id, group, now + _again(self._options), str(error))

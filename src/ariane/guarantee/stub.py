@@ -144,8 +144,10 @@ def mark(connection: Connection, message_id: str, group: str, why: str, now: int
 
 def record_sent(connection: Connection, sends: Iterable[Sent]) -> None:
     """Count sends; rows are taken in the order of their ids, so that two recorders cannot wait for each other."""
+    to_all: list[dict[str, Any]] = []
+    to_group: list[dict[str, Any]] = []
     for send in sorted(sends, key=lambda send: (send.message_id, send.group or "")):
-        values: dict[str, Any] = {
+        values = {
             "of_id": send.message_id,
             "broker": send.broker_name,
             "queue": send.queue_id,
@@ -153,9 +155,13 @@ def record_sent(connection: Connection, sends: Iterable[Sent]) -> None:
             "due": send.due,
         }
         if send.group is None:
-            connection.execute(_SENT, values)
+            to_all.append(values)
         else:
-            connection.execute(_SENT_TO_GROUP, values | {"of_group": send.group})
+            to_group.append(values | {"of_group": send.group})
+    if to_all:
+        connection.execute(_SENT, to_all)
+    if to_group:
+        connection.execute(_SENT_TO_GROUP, to_group)
 
 
 def postpone(connection: Connection, message_id: str, group: str, due: int, error: str | None = None) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from types import TracebackType
@@ -402,7 +403,8 @@ class _LoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def call_soon(self, function: Callable[..., object], *arguments: object) -> None:
-        self._loop.call_soon_threadsafe(function, *arguments)
+        with suppress(RuntimeError):  # closed meanwhile
+            self._loop.call_soon_threadsafe(function, *arguments)
 
     def close(self) -> None:
         self.run(self._loop.shutdown_default_executor())

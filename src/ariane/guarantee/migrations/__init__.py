@@ -5,8 +5,6 @@ The version is kept in a table of its own, so that it does not meet that of your
 
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection
 
 VERSION_TABLE = "ariane_guarantee_version"
@@ -14,6 +12,9 @@ VERSION_TABLE = "ariane_guarantee_version"
 
 def migrate(connection: Connection, revision: str = "head") -> None:
     """Bring the tables to a revision."""
+    from alembic import command  # only who migrates pays for it
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.attributes["connection"] = connection
