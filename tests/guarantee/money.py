@@ -64,12 +64,12 @@ class Plan:
             idempotence=Idempotence.DOCUMENTS if self.documents else Idempotence.LEASE,
             lease=LEASE,
             max_reconsume_times=1000,
-            max_sends=3 if self.documents else 1000,
+            max_sends=2 if self.documents else 1000,  # what it loses ends with a person soon
             resend_after=1.0,
             max_resend_after=4.0,
             poll_interval=0.3,
             claim=3.0,
-            log_patience=6.0,
+            log_patience=2.0 if self.documents else 6.0,
             notify=[mail] if notify else [],
         )
 
