@@ -43,7 +43,7 @@ NAMESRV_TABLE = OptionTable(
         *SERVER_OPTIONS,
         *OWN_SERVER_OPTIONS,
         *TLS_SERVER_OPTIONS,
-        *(replace(option, used=False) for option in TLS_CLIENT_OPTIONS),  # a name server dials nobody
+        *(replace(option, used=False) for option in TLS_CLIENT_OPTIONS),  # a name server opens no connections
         *OWN_OPTIONS,
     )
 )

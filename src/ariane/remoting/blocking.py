@@ -1,7 +1,7 @@
 """Connections without an event loop, for threads that wait for one answer after the other.
 
 `BlockingConnection` is a socket of one thread: frames out, commands in, plain or TLS. `ExclusiveConnection` is one that
-several threads may want: whoever takes it has it for one request, the others find another way.
+several threads share: one takes it for one request, the others use the event loop.
 """
 
 import select
@@ -90,7 +90,7 @@ class BlockingConnection:
             raise SendFailed(f"the connection to {self.address} is closed: {error}") from error
         except BaseException as error:
             if not isinstance(error, ArianeError):
-                self.close()  # interrupted: nobody knows how far the command was read
+                self.close()  # interrupted: how far the command was read is unknown
             raise
         return received
 
@@ -100,7 +100,7 @@ class BlockingConnection:
         return bool(select.select([self._socket], [], [], 0)[0])
 
     def shut_down(self) -> None:
-        """End the connection from another thread: whoever uses it gets SendFailed, and closes it.
+        """End the connection from another thread: the one that uses it gets SendFailed, and closes it.
 
         Only that thread may close the socket: the number of a socket that another thread reads from could belong to
         another socket a moment later.

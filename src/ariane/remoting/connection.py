@@ -173,7 +173,7 @@ class Connection:
         try:
             if self._stalled and not self._refused:
                 self._stalled = False
-                self._work(self._clock.monotonic())  # what was received whole is done, though nobody hears the answer
+                self._work(self._clock.monotonic())  # handle what arrived whole, though no response can be sent
         finally:
             self._decoder.clear()
             self._weigh()

@@ -14,13 +14,13 @@ _RAW: Final = UNIQUE_KEY.encode() + NAME_END
 class PropertyForm:
     """The text around the unique key, escaped as in JSON and plain; `key` is the key that `read` found last."""
 
-    def __init__(self, before: bytes, behind: bytes, length: int, text: bytes, names: int) -> None:
+    def __init__(self, before: bytes, after: bytes, length: int, text: bytes, names: int) -> None:
         self._before = before
-        self._behind = behind
+        self._after = after
         self._length: i64 = length
         at = text.find(_RAW) + len(_RAW)
         self._raw_before = text[:at]
-        self._raw_behind = text[at + length :]
+        self._raw_after = text[at + length :]
         self.names = names
         self.key = b""
 
@@ -28,8 +28,8 @@ class PropertyForm:
         """The end of the properties that start at `at`; -1 when they have another form."""
         start = at + len(self._before)
         end = start + self._length
-        last = end + len(self._behind)
-        if last > len(header) or not stands_at(self._before, header, at) or not stands_at(self._behind, header, end):
+        last = end + len(self._after)
+        if last > len(header) or not stands_at(self._before, header, at) or not stands_at(self._after, header, end):
             return -1
         at = start
         while at < end:
@@ -42,7 +42,7 @@ class PropertyForm:
 
     def text(self, key: bytes) -> bytes:
         """The properties with this unique key."""
-        return self._raw_before + key + self._raw_behind
+        return self._raw_before + key + self._raw_after
 
 
 def form_of(escaped: bytes, text: bytes, names: int) -> PropertyForm | None:
