@@ -76,6 +76,8 @@ def test_the_client_sends_and_receives_and_needs_nothing_else(
         (["ariane", "up"], "broker"),
         (["ariane", "send", "orders", "paid"], "broker"),
         (["ariane", "pipeline", "lag"], "spark"),
+        (["ariane", "app", "run", "shop:app"], "app"),
+        (["python", "-c", "import ariane.app"], "app"),
         (["mqbroker"], "broker"),
         (["mqnamesrv"], "broker"),
         (["python", "-c", "import ariane.filter.expression"], "broker"),
