@@ -97,6 +97,23 @@ async def test_a_queue_is_chosen_in_one_way_only(ns: str, topic: str) -> None:
             await producer.send(message, selector=lambda queues, message: None)
 
 
+async def test_a_queue_of_another_topic_is_refused(ns: str, topic: str) -> None:
+    async with aio.Producer(unique("p"), name_servers=ns) as producer:
+        [queue, *_] = await producer.queues(topic)
+        with pytest.raises(InvalidMessage, match="is not a queue of topic other"):
+            await producer.send(Message("other", b"x"), queue=queue)
+
+
+async def test_properties_that_are_no_text_are_refused(ns: str, topic: str) -> None:
+    async with aio.Producer(unique("p"), name_servers=ns) as producer:
+        await producer.send(Message(topic, b"x", properties={"city": "München"}))
+        for call in (producer.send, producer.submit, producer.send_oneway):
+            with pytest.raises(InvalidMessage, match="UTF-8"):
+                await call(Message(topic, b"x", properties={"city": "\ud800"}))
+        with pytest.raises(InvalidMessage, match="UTF-8"):
+            await producer.send_batch([Message(topic, b"x", tags="\ud800")])
+
+
 def no_arguments() -> None: ...
 
 

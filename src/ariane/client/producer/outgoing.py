@@ -137,7 +137,11 @@ def checked_properties(properties: dict[str, str]) -> str:
     text = encode_properties(properties)
     if text.count(NAME_VALUE) != len(properties) or text.count(PROPERTY) != max(len(properties) - 1, 0):
         raise InvalidMessage("the characters U+0001 and U+0002 separate properties: remove them from names and values")
-    if len(text) > MAX_PROPERTIES // 4 and len(text.encode()) > MAX_PROPERTIES:
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError as error:
+        raise InvalidMessage(f"keys, tags or properties cannot be encoded as UTF-8: {error}") from None
+    if size > MAX_PROPERTIES:
         raise InvalidMessage(f"keys, tags and properties have over {MAX_PROPERTIES} bytes together")
     return text
 

@@ -7,6 +7,7 @@ from typing import Unpack
 
 from ariane.client.connect.instance import Instance
 from ariane.client.connect.lifecycle import Lifecycle
+from ariane.client.connect.namespaces import wrap
 from ariane.client.connect.pending_request import any_thread
 from ariane.client.observe.hooks import ForbidHook, SendHook, SendMode
 from ariane.client.observe.telemetry import with_telemetry
@@ -223,6 +224,8 @@ class Producer(Lifecycle):
         self, message: Message, queue: MessageQueue | None, selector: Selector | None, hash_key: str | int | None
     ) -> MessageQueue:
         if queue is not None:
+            if queue.topic not in (message.topic, wrap(self._options.namespace, message.topic)):
+                raise InvalidMessage(f"{queue} is not a queue of topic {message.topic}: choose one of `queues(topic)`")
             return queue
         route = await self._sender.route(message.topic)
         if hash_key is not None:
