@@ -1,4 +1,4 @@
-"""What this machine is called and how others reach it."""
+"""The name and addresses of this machine."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ _DOCKER_BRIDGE = ip_network("172.17.0.0/16")
 
 
 def this_host() -> Host:
-    """The facts that a configuration's defaults are made of."""
+    """The facts that defaults of the configuration depend on."""
     return Host.of(os.environ, host_name=socket.gethostname(), address=own_address(), processors=os.cpu_count() or 1)
 
 
@@ -61,7 +61,7 @@ def local_address(listen: str) -> str:
 
 
 def reach_warning(address: str, option: str) -> str | None:
-    """What to tell the user when clients elsewhere cannot reach the advertised address."""
+    """A warning if other machines cannot reach the advertised address."""
     try:
         ip = ip_address(address.strip("[]"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a server says while it runs: one line an event, on the error output."""
+"""Log of a server: one line per event, on stderr."""
 
 import logging
 from enum import StrEnum
@@ -7,7 +7,7 @@ FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 class LogLevel(StrEnum):
-    """From everything to almost nothing."""
+    """Levels of the log."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -16,6 +16,6 @@ class LogLevel(StrEnum):
 
 
 def log_to_stderr(level: LogLevel) -> None:
-    """Show the events of Ariane from this level on, and warnings of anything else."""
+    """Show Ariane's events from this level on, and warnings of other packages."""
     logging.basicConfig(format=FORMAT, level=logging.WARNING)
     logging.getLogger("ariane").setLevel(level.upper())

@@ -147,7 +147,7 @@ class Tail:
                 self._done.set()
 
     def _say(self, trouble: str) -> None:
-        """Tell a trouble once, not at each try."""
+        """Report a problem once, not at each attempt."""
         if trouble != self._trouble:
             self._trouble = trouble
             print(trouble, file=sys.stderr, flush=True)

@@ -298,7 +298,7 @@ def dlq(
     conf: Conf = [],
     option: Option = [],
 ) -> None:
-    """What fails, since when, from which topic, with samples."""
+    """Summarise dead letters: what fails, since when, from which topic, with samples."""
     from ariane.message import dead_letter_topic
     from ariane.spark.pipelines.dlq import summary
     from ariane.spark.pipelines.origin import batch
@@ -340,7 +340,7 @@ def settle(
     namesrv: NameServer,
     option: Option = [],
 ) -> None:
-    """Finish what a driver had committed and could not tell its brokers any more, if it never comes back."""
+    """Finish the committed batches of a driver that does not come back."""
     from ariane.spark.sink.checks import finish
     from ariane.spark.sink.decisions import Decisions
     from ariane.spark.sink.options import SinkOptions

@@ -1,4 +1,4 @@
-"""How far a pipeline is, in a line on the screen that is gone when it is done."""
+"""Show the progress of a pipeline in a line that disappears at the end."""
 
 import signal
 import threading
@@ -12,11 +12,11 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextCol
 from rich.text import Text
 
 Show = Callable[[str], None]
-"""Says how far it is."""
+"""Reports progress."""
 
 
 class SparkTasks(ProgressColumn):
-    """How many tasks of the stages that run now are done."""
+    """Describe the finished tasks of the running stages."""
 
     max_refresh = 0.5
 
@@ -26,7 +26,7 @@ class SparkTasks(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
-        known = [stage for stage in stages if stage is not None]  # one may have ended since it was named
+        known = [stage for stage in stages if stage is not None]  # a stage may have ended meanwhile
         if not known:
             return Text("")
         return Text(
@@ -36,7 +36,7 @@ class SparkTasks(ProgressColumn):
 
 @contextmanager
 def display(err: Console, what: str, spark: Any) -> Iterator[Show]:
-    """A line that shows what Spark does; the function that it gives says more."""
+    """Show what Spark does; yields a function that reports more."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), SparkTasks(spark), TimeElapsedColumn()
     with Progress(*columns, console=err, transient=True) as progress:
         task = progress.add_task(what)
@@ -44,7 +44,7 @@ def display(err: Console, what: str, spark: Any) -> Iterator[Show]:
 
 
 def follow(err: Console, query: Any, what: str, spark: Any) -> "Rows":
-    """Show a query's progress until it ends, or until a signal says so; what it had."""
+    """Show a query's progress until it ends or a signal stops it; return its totals."""
     rows = Rows()
     with display(err, what, spark) as show, _signals(rows):
         while not _is_over(query, rows):
@@ -60,7 +60,7 @@ def follow(err: Console, query: Any, what: str, spark: Any) -> "Rows":
 
 
 def _is_over(query: Any, rows: "Rows") -> bool:
-    """Wait a little for the query's end. A signal may reach Spark's workers too: what they say then is no error."""
+    """Wait for the query's end. After a signal, errors of Spark's workers are ignored: they got it too."""
     from pyspark.errors import StreamingQueryException
 
     try:
@@ -73,12 +73,12 @@ def _is_over(query: Any, rows: "Rows") -> bool:
 
 @contextmanager
 def _signals(rows: "Rows") -> Iterator[None]:
-    """Note the signals that ask a program to end, instead of dying of them in the middle of a batch."""
+    """Record SIGINT and SIGTERM instead of ending in the middle of a batch."""
 
     def note(number: int, _: object) -> None:
         rows.stopped = number
 
-    if threading.current_thread() is not threading.main_thread():  # only there Python hears of signals
+    if threading.current_thread() is not threading.main_thread():  # signal handlers run only there
         yield
         return
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -90,7 +90,7 @@ def _signals(rows: "Rows") -> Iterator[None]:
 
 
 class Rows:
-    """The rows of a query: Spark remembers only its last reports."""
+    """Counts the rows of a query: Spark keeps only its latest reports."""
 
     def __init__(self) -> None:
         self.count = 0

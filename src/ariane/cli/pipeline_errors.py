@@ -1,4 +1,4 @@
-"""Errors out of Spark in one line: what Ariane said in a worker lies deep in a trace of the JVM."""
+"""Shorten Spark's errors to one line: Ariane's own error is deep in a JVM stack trace."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ _OURS = re.compile(r"^ariane\.errors\.\w+: (.+)$", re.MULTILINE)
 
 
 class PipelineGroup(TyperGroup):
-    """The pipelines. A failure of Spark ends them like one of Ariane's own."""
+    """The pipeline commands. Translates errors of Spark into ArianeError."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -23,6 +23,6 @@ class PipelineGroup(TyperGroup):
 
 
 def in_short(text: str) -> str:
-    """The last thing that Ariane itself said, or the first line of Spark's own words."""
+    """Ariane's last error in the text, or the first line of Spark's."""
     ours = _OURS.findall(text)
     return str(ours[-1] if ours else text.strip().splitlines()[0])

@@ -1,4 +1,4 @@
-"""Results of pipelines on the screen as tables, or with tabs for other programs."""
+"""Print results of pipelines as tables, or tab-separated when piped."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ SHOWN: Final = 40  # windows on a screen; other programs get all
 
 
 def print_table(out: Console, columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
-    """One table; for other programs its title stands in a line above it."""
+    """Print one table; when piped, with its title in a line above."""
     cells = [[_cell(value) for value in row] for row in rows]
     if not out.is_terminal:
         typer.echo("\n".join([*([title] if title else []), *("\t".join(row) for row in [columns, *cells])]))
@@ -27,14 +27,14 @@ def print_table(out: Console, columns: Sequence[str], rows: Iterable[Sequence[An
 
 
 def _cell(value: Any) -> str:
-    """Times in UTC: Spark gives them in the driver's zone, without saying so."""
+    """Format times in UTC: Spark returns them in the driver's time zone."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(" ", "seconds")
     return "" if value is None else str(value)
 
 
 def print_answers(out: Console, answers: "Answers") -> None:
-    """All of an analysis."""
+    """Print all results of an analysis."""
     print_table(out, ["total", "value"], answers.totals.items(), "totals")
     for name, rows in answers.tables.items():
         shown = rows[-SHOWN:] if out.is_terminal else rows

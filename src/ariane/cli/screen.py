@@ -1,4 +1,4 @@
-"""What a server says at start: one screen with what it is, where its files are and how it is reached."""
+"""The start screen of a server: version, addresses, files, warnings."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ def introduce(what: str, facts: list[tuple[str, str]], warnings: list[str]) -> N
 
 
 def this_command() -> str:
-    """How the user can call this program again from where they are."""
+    """The command as the user can type it in the current folder."""
     program = Path(sys.argv[0])
     if program.name == "ariane" and program.is_absolute() and program.is_relative_to(Path.cwd()):
         return os.path.relpath(program)

@@ -1,4 +1,4 @@
-"""Running servers until a signal says stop."""
+"""Run servers until a signal stops them."""
 
 import asyncio
 import errno
@@ -54,7 +54,7 @@ async def running(service: Service, port: int, option: str) -> AsyncIterator[Non
 
 
 def _spare_the_collector() -> None:
-    """What is there now stays and needs no looking after; messages make no cycles, so a rare look is enough."""
+    """Freeze the start-up objects; messages make no reference cycles, so collect rarely."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)

@@ -42,7 +42,7 @@ def _layout(root: Path, commitlog: Path | None) -> Layout:
 
 @contextmanager
 def _alone(env: Env, layout: Layout, *, required: bool) -> Iterator[None]:
-    """Keep brokers out meanwhile. Reading works beside one too, but then the end of the log may look torn."""
+    """Lock the store against brokers. Reading beside one works, but the end of the log may look torn."""
     try:
         lock = env.files.lock(layout.lock, "lock held by ariane store")
     except LockHeld as held:
@@ -179,7 +179,7 @@ def rebuild_store(
     queue_entries: Annotated[int, typer.Option(help="entries of a queue file, if there is none to tell")] = 300_000,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="do not ask")] = False,
 ) -> None:
-    """Make queues and index anew from the log, which is not changed. Topics deleted meanwhile come back."""
+    """Rebuild queues and index from the log, which is not changed. Deleted topics come back."""
     env = Env()
     layout = _layout(root, commitlog)
     with _alone(env, layout, required=True):

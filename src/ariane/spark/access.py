@@ -1,4 +1,4 @@
-"""How sources and sinks reach a cluster: addresses, access keys and TLS, as options of a read or write."""
+"""Access to a cluster: addresses, access keys and TLS, as options of a read or write."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,7 +17,7 @@ ACCESS_OPTIONS: Final = (
 
 @dataclass(frozen=True)
 class Access:
-    """Plain values only: it travels to executors, which make connections of it."""
+    """Plain values only: it is pickled to executors, which open connections with it."""
 
     name_servers: tuple[str, ...]
     access_key: str | None = None
@@ -52,7 +52,7 @@ class Access:
         return access
 
     def _check_certificates(self, given: SparkOptions) -> None:
-        """An option that would do nothing is an error: somebody relies on it."""
+        """Raise ConfigError for an option that would have no effect: a user relies on it."""
         for name, needed in (
             ("tlsKeyPath", "tlsCertPath" if self.tls_cert_path is None else ""),
             ("tlsKeyPassword", "tlsKeyPath" if self.tls_key_path is None else ""),
@@ -63,13 +63,13 @@ class Access:
             raise ConfigError("option tlsInsecure=true verifies nothing: it contradicts tlsTrustCertPath")
 
     def signer(self) -> Signer | None:
-        """What signs requests; none without keys."""
+        """The signer of requests; None without keys."""
         if self.access_key is None or self.secret_key is None:
             return None
         return Signer(self.access_key, self.secret_key, self.security_token)
 
     def tls_client(self) -> TlsClient | None:
-        """How connections are encrypted; none when they are not."""
+        """TLS settings of connections; None when they are plain."""
         if not self.tls:
             return None
         return TlsClient(
@@ -81,7 +81,7 @@ class Access:
         )
 
     def client_options(self) -> ClientOptions:
-        """The same for Ariane's own clients."""
+        """These settings as options of Ariane's clients."""
         return ClientOptions(
             name_servers=self.name_servers,
             access_key=self.access_key,

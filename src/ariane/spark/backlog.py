@@ -1,4 +1,4 @@
-"""How far a broker is with what it was told.
+"""Wait until a broker has processed what it received.
 
 Apache's broker puts decisions into a line before it acts on them, and messages into their queues a little after it has
 stored them. Whoever wants to know what it did must wait for both.
@@ -10,18 +10,18 @@ from typing import Final
 from ariane.errors import RemotingError
 from ariane.spark.cluster import Cluster
 
-GRACE: Final = 1.0  # for requests that are out of the line, or still on the wire of a connection that is lost
+GRACE: Final = 1.0  # for requests taken from the queue, or still in a broken connection
 PAUSE: Final = 0.05
 
 
 class Backlog:
-    """Of what was stored when a broker was first asked: whether all of it is in its queues."""
+    """Tells whether everything stored at the first sample is dispatched to its queues."""
 
     def __init__(self, figures: Mapping[str, str]) -> None:
         self._end = self._stored = _stored(figures)
 
     def is_done(self, figures: Mapping[str, str]) -> bool:
-        """Look at newer figures. `_stored` is older than what they say of the rest, so this never says too much."""
+        """Check newer figures. `_stored` is older than their backlog, so this errs on the safe side."""
         reached = self._stored - int(figures.get("dispatchBehindBytes", 0))
         self._stored = _stored(figures)
         return reached >= self._end
@@ -32,7 +32,7 @@ def _stored(figures: Mapping[str, str]) -> int:
 
 
 def await_done(cluster: Cluster, brokers: Iterable[str], timeout: float) -> None:
-    """Wait until brokers have done what they were told before, and show it; RemotingError when one does not."""
+    """Wait until brokers have processed and dispatched all they received; RemotingError when one does not."""
     names = sorted(brokers)
     patience = _Patience(cluster, timeout)
     for name in names:
@@ -51,7 +51,7 @@ class _Patience:
         self._end = cluster.monotonic() + timeout
 
     def spend(self, broker_name: str) -> None:
-        """Wait a little, if there is time left."""
+        """Pause, if time is left."""
         if self._cluster.monotonic() > self._end:
             raise RemotingError(f"broker {broker_name} is behind with what it was told")
         self._cluster.pause(PAUSE)

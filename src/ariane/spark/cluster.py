@@ -1,4 +1,4 @@
-"""Questions to a cluster from code without an event loop: which queues there are, and from where to where they go."""
+"""Blocking requests to a cluster: queues, their offsets, and the brokers that serve them."""
 
 import asyncio
 import threading
@@ -31,14 +31,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a broker has of a queue: offsets [first, end)."""
+    """The offsets of a queue that a broker has: [first, end)."""
 
     first: int
     end: int
 
 
 class Cluster:
-    """A cluster as the planner of a query sees it. It owns a thread with an event loop until it is closed."""
+    """A cluster for the planner of a query. Owns a thread with an event loop until it is closed."""
 
     def __init__(self, access: Access, env: Env | None = None) -> None:
         self._env = env or Env()
@@ -76,7 +76,7 @@ class Cluster:
         self._loop.close()
 
     def pause(self, seconds: float) -> None:
-        """Wait, by the clock of this cluster."""
+        """Sleep by the clock of this cluster."""
         self._run(self._env.clock.sleep(seconds))
 
     def monotonic(self) -> float:
@@ -86,12 +86,12 @@ class Cluster:
         return self._env.clock.now_ms()
 
     def topics(self) -> list[str]:
-        """Every topic that the name servers know."""
+        """List the topics of the name servers."""
         body = self._run(self._names.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body
         return sorted(TopicList.decode(body).topic_list)
 
     def queues(self, topics: Iterable[str], *, required: bool = True) -> list[MessageQueue]:
-        """The queues of topics that can be read, as the name servers know them now, sorted."""
+        """The readable queues of topics by their current routes, sorted."""
 
         async def of(topic: str) -> tuple[MessageQueue, ...]:
             try:
@@ -104,7 +104,7 @@ class Cluster:
         return sorted({queue for found in self._all([of(topic) for topic in topics]) for queue in found})
 
     def write_queues(self, topic: str, *, fresh: bool = False) -> list[MessageQueue]:
-        """The queues of a topic that can be written; those of a topic that brokers will make, when it is not there."""
+        """The writable queues of a topic; for a missing topic, those that it will be created with."""
         if fresh:
             self._run(self.routes.refresh_quietly(topic))
         route = self._run(self.routes.find_to_publish(topic, AUTO_CREATE_TOPIC, 4))
@@ -119,24 +119,24 @@ class Cluster:
         return self._run(gather())
 
     def find_brokers(self) -> None:
-        """Learn where all brokers are, also those of topics that nobody asked for."""
+        """Fetch the addresses of all brokers of the cluster."""
         body = self._run(self._names.ask(RequestCode.GET_BROKER_CLUSTER_INFO)).body
         self._brokers = {name: data.broker_addrs for name, data in ClusterInfo.decode(body).broker_addr_table.items()}
 
     def addresses(self, broker_name: str) -> tuple[str, ...]:
-        """Where a broker can be read, the master first."""
+        """The addresses of a broker, master first."""
         known = self._known(broker_name)
         return tuple(known[number] for number in sorted(known))
 
     def master(self, broker_name: str) -> str:
-        """Where a broker takes messages and decisions; RemotingError while only slaves of it are registered."""
+        """The address of a master; RemotingError while only slaves of it are registered."""
         known = self._known(broker_name)
         if MASTER not in known:
             raise RemotingError(f"broker {broker_name} has no master that is registered with the name servers now")
         return known[MASTER]
 
     def figures(self, broker_name: str) -> dict[str, str]:
-        """The running figures of a broker's master."""
+        """The runtime info of a broker's master."""
         asked = self._wire.ask(self.master(broker_name), RequestCode.GET_BROKER_RUNTIME_INFO)
         return KVTable.decode(self._run(asked).body).table
 
@@ -144,11 +144,11 @@ class Cluster:
         return self.routes.brokers.get(broker_name) or self._brokers.get(broker_name, {})
 
     def bounds(self, queues: Iterable[MessageQueue], *, required: bool = True) -> dict[MessageQueue, Bounds]:
-        """First and end offset of each queue. A broker that is away altogether is an error, or left out."""
+        """First and end offset of each queue. An unreachable broker is an error, or left out."""
         return self._bounds_at(queues, self.addresses, required)
 
     def master_bounds(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Bounds]:
-        """The same as the masters have it, who alone know what there is; queues of one that is away are left out."""
+        """Like `bounds`, from masters only, since a slave may lag; queues of an unreachable master are left out."""
 
         def master(broker_name: str) -> tuple[str, ...]:
             known = self._known(broker_name)
@@ -178,7 +178,7 @@ class Cluster:
             return None
 
     def ends(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        """The offset that each queue's next message will get; a queue whose broker is away is left out."""
+        """The end offset of each queue; queues of an unreachable broker are left out."""
         listed = list(queues)
 
         async def end(queue: MessageQueue) -> int | None:
@@ -192,7 +192,7 @@ class Cluster:
         return {queue: offset for queue, offset in zip(listed, found, strict=True) if offset is not None}
 
     def master_ends(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        """The same by the masters alone, for a slave may be behind; RemotingError when one is away."""
+        """Like `ends`, from masters only, since a slave may lag; RemotingError when one is unreachable."""
         listed = list(queues)
 
         async def end(queue: MessageQueue) -> int:
@@ -203,7 +203,7 @@ class Cluster:
         return dict(zip(listed, self._all([end(queue) for queue in listed]), strict=True))
 
     def search(self, queues: Iterable[MessageQueue], timestamp: int) -> dict[MessageQueue, int]:
-        """For each queue an offset stored about that time: Apache's brokers answer with the nearest message."""
+        """An offset of each queue stored near that time: Apache's brokers answer with the nearest message."""
         listed = list(queues)
 
         async def near(queue: MessageQueue) -> int:
@@ -213,7 +213,7 @@ class Cluster:
         return dict(zip(listed, self._all([near(queue) for queue in listed]), strict=True))
 
     def committed(self, group: str, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        """A group's offsets at the brokers, where it has any."""
+        """The committed offsets of a group, where it has any."""
         listed = list(queues)
 
         async def offset(queue: MessageQueue) -> int | None:
@@ -226,7 +226,7 @@ class Cluster:
         return {queue: at for queue, at in zip(listed, found, strict=True) if at is not None}
 
     def all_committed(self) -> dict[str, dict[MessageQueue, int]]:
-        """The offsets of all groups, as every master has them. Asked for one queue, brokers invent a 0."""
+        """The committed offsets of all groups, from every master. Asked for one queue, brokers answer 0 for none."""
         self.find_brokers()
         found: dict[str, dict[MessageQueue, int]] = {}
         for name, known in self._brokers.items():
@@ -240,7 +240,7 @@ class Cluster:
         return found
 
     def commit(self, group: str, offsets: dict[MessageQueue, int]) -> None:
-        """Set a group's offsets at the brokers."""
+        """Commit offsets of a group."""
 
         async def set_one(queue: MessageQueue, offset: int) -> None:
             header = UpdateConsumerOffsetRequest(group, queue.topic, queue.queue_id, offset)
@@ -261,7 +261,7 @@ class Cluster:
         expect: tuple[int, ...] = (SUCCESS,),
         addresses: tuple[str, ...] | None = None,
     ) -> dict[str, str]:
-        """Ask the master, or a slave when the master does not answer; or those that are named."""
+        """Ask the master, then the slaves; or the given addresses in turn."""
         failure: RemotingError | BrokerRefused | None = None
         for address in self.addresses(queue.broker_name) if addresses is None else addresses:
             try:

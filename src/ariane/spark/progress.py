@@ -1,4 +1,4 @@
-"""What a running query is behind, from Spark's own progress reports."""
+"""The lag of a running query, from Spark's progress reports."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ from ariane.spark.offsets import Offsets, from_json
 
 
 def queue_lag(progress: Any) -> dict[MessageQueue, int]:
-    """Messages that each queue has behind the end of the reported batch.
+    """Messages of each queue after the end of the reported batch.
 
     `progress` is `query.lastProgress`, or what a StreamingQueryListener gets. Rows per second are in it already.
     """

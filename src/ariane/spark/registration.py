@@ -1,4 +1,4 @@
-"""Registering the sources by hand: where Spark does not find them, and where streams share a session.
+"""Register the sources by hand: where Spark does not find them, and where streams share a session.
 
 Spark looks for sources where packages are installed, not among `--py-files`. And Spark 4.2 and 4.3 keep one map of
 environment variables for all streams of a source, into which each stream puts the same four names as it starts, from
@@ -37,7 +37,7 @@ def register(spark: SparkSession) -> None:
 
 @contextmanager
 def _environment(context: SparkContext | None) -> Iterator[None]:
-    """Give what is registered meanwhile the variables that its Python workers need."""
+    """Set the variables that the Python workers of the sources need while these are registered."""
     environment = {} if context is None else context.environment
     before = dict(environment)
     for name in PUT_BY_STREAMS:

@@ -1,4 +1,4 @@
-"""What a task does for the Python worker it runs in: the worker outlives it, and runs the next ones too."""
+"""Settings of the Python worker process, which outlives a task and runs later ones."""
 
 import gc
 from functools import cache
@@ -7,7 +7,7 @@ from pyspark import TaskContext
 
 
 def spare_collector() -> None:
-    """Leave what the worker has imported out of every later search for garbage.
+    """Exclude what the worker has imported from garbage collection.
 
     Spark collects garbage after each task, and with Arrow, numpy and PySpark itself loaded that takes longer than a
     small task: the next one waits for it.
@@ -18,6 +18,6 @@ def spare_collector() -> None:
 
 @cache
 def _freeze() -> None:
-    """Once in a process: what comes later is garbage when it is done with."""
+    """Freeze once per process: objects made later must stay collectable."""
     gc.collect()
     gc.freeze()

@@ -41,7 +41,7 @@ def strings(values: Sequence[str]) -> pa.StringArray:
 
 
 def pieces(buffer: memoryview, at: Ints, sizes: npt.NDArray[Any], valid: Mask | None = None) -> pa.BinaryArray:
-    """Pieces of the bytes that lie one behind the other, copied by Arrow; null where `valid` is false."""
+    """Consecutive slices of the bytes, copied by Arrow; null where `valid` is false."""
     if valid is None or valid.all():
         wanted = _evens(len(at))
     else:

@@ -1,4 +1,4 @@
-"""Bodies as their senders wrote them: the compressed ones opened, all others left where they are."""
+"""Bodies as their senders wrote them: compressed ones are decompressed."""
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,7 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
 
 
 def open_bodies(table: UnitTable, *, fail: bool) -> pa.BinaryArray:
-    """All bodies. One that does not open is an error, or null when `fail` is false."""
+    """All bodies. One that cannot be decompressed is an error, or null when `fail` is false."""
     stored = table.bodies()
     rows = np.flatnonzero(table.compressed)
     if not len(rows):

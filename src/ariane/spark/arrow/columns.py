@@ -54,7 +54,7 @@ def _host_bytes(host: bytes | int) -> bytes:
 
 
 def _hosts(hosts: pa.Array) -> pa.Array:
-    """A store sees few hosts, and a batch often one: each is put into words once."""
+    """Format each distinct host once: a batch often has only one."""
     if len(hosts) and pa.types.is_uint64(hosts.type):
         numbers = to_numpy(hosts)
         if (numbers == numbers[0]).all():
@@ -121,7 +121,7 @@ def to_batch(batch: Batch, schema: pa.Schema) -> pa.RecordBatch:
 
 def _build(batch: Batch, field: pa.Field) -> pa.Array:
     built = COLUMNS[field.name][type_key(field.type)](batch)
-    if not field.nullable and built.null_count:  # Spark would read it without a look
+    if not field.nullable and built.null_count:  # Spark would read it without a null check
         raise StoreError(f"column {field.name!r} is declared NOT NULL, but a message has none")
     return built if built.type == field.type else built.cast(field.type)
 

@@ -1,4 +1,4 @@
-"""Single properties out of many property strings at once, without taking the strings apart.
+"""Read single properties of many property strings at once, without splitting the strings.
 
 A property string is `name SOH value STX …`. All separators of all strings are found in one pass; a wanted name is then
 a comparison of the few bytes before each SOH.
@@ -35,7 +35,7 @@ class PropertyTable:
     def _separators(self) -> Ints:
         begin, end = int(self._offsets[0]), int(self._offsets[-1])
         window = self._bytes[begin:end]
-        marks = np.flatnonzero(window - np.uint8(_SOH) <= _STX - _SOH)  # below SOH it wraps round
+        marks = np.flatnonzero(window - np.uint8(_SOH) <= _STX - _SOH)  # smaller values wrap around
         return marks + begin
 
     @cached_property
@@ -63,7 +63,7 @@ class PropertyTable:
         return pieces(self._buffer, at, sizes, valid=sizes > 0)
 
     def _search(self, name: bytes, at_any_byte: AtAnyByte) -> tuple[Ints, Ints]:
-        """Where the value of this name begins in each string, and its size: 0 where there is none."""
+        """The start and size of a name's value in each string; size 0 where it is missing."""
         found, owners = self._find(name, at_any_byte)
         values_at = self._separators[found] + 1
         values_end = self._value_ends(found, owners)

@@ -1,4 +1,4 @@
-"""Property strings that all have as many pairs: a column of places for each pair, and no search for its owner.
+"""Property strings with equally many pairs: one column of positions per pair.
 
 Most producers put the same properties on every message, so most batches are of this kind.
 """
@@ -17,7 +17,7 @@ AtAnyByte = Callable[[int], npt.NDArray[Any]]
 
 
 class PropertyGrid:
-    """Where the names and values of each pair lie, by the number of the pair."""
+    """The positions of names and values, by pair number."""
 
     def __init__(self, offsets: Ints, separators: Ints) -> None:
         """`separators` has a row for each separator of a string, which are an SOH and an STX in turns."""
@@ -43,7 +43,7 @@ class PropertyGrid:
         return cls(offsets, places)
 
     def values(self, name: bytes, at_any_byte: AtAnyByte) -> tuple[Ints, Ints]:
-        """Where the value of this name begins in each string, and its size: 0 where there is none."""
+        """The start and size of a name's value in each string; size 0 where it is missing."""
         found = [(pair, pair.has(name, at_any_byte)) for pair in self._pairs if pair.may_have(name)]
         if found and found[-1][1].all():  # the last of several equal names wins
             return found[-1][0].values_at, found[-1][0].value_sizes
@@ -56,7 +56,7 @@ class PropertyGrid:
 
 
 class Pair:
-    """The name and the value that all strings have at one place among their pairs."""
+    """The pair with one number, in all strings."""
 
     def __init__(self, names_at: Ints, names_end: Ints, values_end: Ints) -> None:
         self.names_at = names_at

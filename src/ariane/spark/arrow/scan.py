@@ -1,8 +1,8 @@
-"""Where message units begin in a stretch of a log.
+"""Find message units in a part of a log.
 
 Units follow each other without an index, so their starts are found by hopping from size to size. A unit states its own
-place in the log: "the magic matches and the physical offset equals the position" holds nowhere by chance, so a reader
-can start in the middle of a file, and find its feet again behind a damaged stretch.
+position in the log: a matching magic with the right physical offset does not occur by chance, so a reader can start in
+the middle of a file, and resume after damage.
 """
 
 import re
@@ -21,7 +21,7 @@ _MAGIC_BYTES: Final = MAGIC.to_bytes(4, "big")
 _MAGIC = re.compile(re.escape(_MAGIC_BYTES))
 _PHYSICAL = Struct(">q")
 _MARKER: Final = PHYSICAL_OFFSET_AT + _PHYSICAL.size  # bytes of a unit that the sync marker needs
-_STRIDE_RUN: Final = 8  # so many units of one size in a row make the next ones worth guessing
+_STRIDE_RUN: Final = 8  # after so many units of one size, guess that the next have it too
 _STRIDE_TRIES: Final = 4096
 
 
@@ -34,10 +34,10 @@ class End(Enum):
 
 
 class Hop(NamedTuple):
-    """Units found one behind the other, and where and why the search ended."""
+    """Consecutive units, and where and why the search ended."""
 
     starts: Positions
-    end: int  # behind the last unit
+    end: int  # after the last unit
     why: End
 
 
@@ -95,7 +95,7 @@ def find_sync(buffer: memoryview, base: int, at: int, stop: int) -> int:
 
 
 def in_sync(buffer: memoryview, base: int, at: int) -> bool:
-    """Whether a unit begins here and says so."""
+    """Whether a unit starts here and states this position."""
     if at + _MARKER > len(buffer) or buffer[at + 4 : at + 8] != _MAGIC_BYTES:
         return False
     return bool(_PHYSICAL.unpack_from(buffer, at + PHYSICAL_OFFSET_AT)[0] == base + at)

@@ -1,4 +1,4 @@
-"""Many message units as a table: each field of all units at once, read from the bytes when it is asked for.
+"""Message units as a table: each field is read for all units at once, on demand.
 
 The layout is that of `ariane.protocol.units`. What lies at the same place in all units is taken from a copy of their
 beginnings; anything else is gathered by indexing an array view that has an element at every byte. No Python code runs
@@ -59,7 +59,7 @@ _END_FIELDS: Final = 16  # reconsume times, prepared offset, length of the body
 
 
 class UnitTable:
-    """The units at `starts` of `buffer`. All of them must lie whole within the buffer."""
+    """The units at `starts` of `buffer`. REQUIRES: all are whole within the buffer."""
 
     def __init__(self, buffer: memoryview, starts: Positions) -> None:
         self.buffer = buffer
@@ -192,7 +192,7 @@ class UnitTable:
         return self.slices(self.starts + BORN_HOST_AT, self._host_sizes(BORN_HOST_V6))
 
     def store_hosts(self) -> pa.Array:
-        """The same of the brokers that stored the messages."""
+        """Like `born_hosts`, for the hosts of the brokers."""
         if self._short:
             return from_numpy(self._head("store_host"))
         return self.slices(self._store_time_at + 8, self._host_sizes(STORE_HOST_V6))
@@ -213,7 +213,7 @@ class UnitTable:
         return (self.sys_flags & COMPRESSED) != 0
 
     def slices(self, at: Ints, sizes: npt.NDArray[Any]) -> pa.BinaryArray:
-        """One piece of each unit, copied by Arrow out of the bytes that lie between the first piece and the last."""
+        """One slice of each unit, copied by Arrow."""
         return pieces(self.buffer, at, sizes)
 
     def well_formed(self) -> int:

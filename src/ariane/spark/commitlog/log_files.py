@@ -1,4 +1,4 @@
-"""The files of a store folder as a reader sees them: which there are, where they lie in the log, and their bytes."""
+"""The files of a store folder: their positions in the log, and their bytes."""
 
 import mmap
 import os
@@ -33,7 +33,7 @@ def _size(path: str) -> int:
 
 
 def log_files(folder: str) -> list[LogFile]:
-    """The mapped files of a folder, by their place."""
+    """The mapped files of a folder, by position."""
     names = [name for name in list_folder(folder) if len(name) == _NAME_DIGITS and name.isdigit()]
     return [LogFile(int(name), _size(join(folder, name)), join(folder, name)) for name in names]
 
@@ -82,7 +82,7 @@ _MAPPED = MappedFiles()
 
 
 def open_bytes(file: LogFile, start: int, stop: int) -> Bytes:
-    """The bytes of a file. A local one is mapped whole; of a remote one the part [start, stop) is read."""
+    """The bytes of a file. A local file is mapped whole; of a remote one [start, stop) is read."""
     if is_remote(file.path):
         system, inner = file_system(file.path)
         with system.open_input_file(inner) as source:

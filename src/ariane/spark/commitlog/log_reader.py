@@ -12,10 +12,10 @@ from ariane.spark.arrow.unit_table import UnitTable
 from ariane.spark.commitlog.log_files import Bytes, LogFile, open_bytes
 from ariane.spark.file_systems import is_remote
 
-BATCH_ROWS: Final = 1 << 14  # what a core keeps in its cache
+BATCH_ROWS: Final = 1 << 14  # fits into a core's cache
 BATCH_BYTES: Final = 32 << 20
-_LONGEST_UNIT: Final = 8 << 20  # read behind the range of a remote file, for the unit that crosses its end
-_ZEROS: Final = 64 << 10  # so many zeros behind a unit are the unwritten rest of the log
+_LONGEST_UNIT: Final = 8 << 20  # read past the range of a remote file, for the unit that crosses its end
+_ZEROS: Final = 64 << 10  # so many zeros after a unit are the unwritten rest of the log
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class LogRange:
     file: LogFile
     start: int
     stop: int
-    last: bool  # no file behind this one has messages: it may end in the middle of a unit
-    between: bool  # the start lies between two units, not within one
+    last: bool  # no later file has messages: it may end inside a unit
+    between: bool  # the start is a unit boundary
 
 
 def read_range(part: LogRange, *, fail: bool) -> Iterator[UnitTable]:
@@ -54,7 +54,7 @@ def read_range(part: LogRange, *, fail: bool) -> Iterator[UnitTable]:
 
 
 def good_units(data: Bytes, found: Hop) -> UnitTable:
-    """The units up to the first that is malformed or is not where it says it is."""
+    """The units up to the first that is malformed or states another physical offset."""
     table = UnitTable(data.view, found.starts)
     count = table.well_formed()
     if count < len(table):
@@ -64,12 +64,12 @@ def good_units(data: Bytes, found: Hop) -> UnitTable:
 
 
 def _behind_damage(part: LogRange, data: Bytes, at: int, fail: bool) -> int:
-    """Where units go on behind something that is none; -1 when that was the end of the log."""
+    """The next unit after damage; -1 at the end of the log."""
     again = _next_unit(data, at + 1, part.last)
     if again < 0 and part.last:
         return -1
     if len(good_units(data, hop(data.view, at, at + 1))):
-        return at  # a broker that is at work wrote it since
+        return at  # a running broker has written it meanwhile
     if fail:
         begin, end = data.base + at, data.base + (again if again >= 0 else len(data.view))
         raise StoreError(
@@ -91,13 +91,13 @@ def _next_unit(data: Bytes, at: int, last: bool) -> int:
 
 
 def is_blank(view: memoryview, at: int) -> bool:
-    """Whether nothing was ever written here: zeros to the end, or for a good while."""
+    """Whether this part was never written: zeros to the end, or for a long stretch."""
     window = np.frombuffer(view[at : at + _ZEROS], dtype=np.uint8)
     return not window.any()
 
 
 def written_files(files: list[LogFile]) -> list[LogFile]:
-    """Files up to the last with a message; the broker makes the next ones ahead of need."""
+    """Files up to the last with a message; brokers preallocate the next ones."""
     written = list(files)
     while written and is_blank(open_bytes(written[-1], 0, _ZEROS).view, 0):
         written.pop()
@@ -123,7 +123,7 @@ def log_end(files: list[LogFile], known: int, *, fail: bool) -> int:
 
 
 def _end_of_units(data: Bytes, at: int) -> tuple[int, End]:
-    """Where the units that begin here end, and why."""
+    """The end of the units that start here, and the reason."""
     why = End.ENOUGH
     while why is End.ENOUGH and at < len(data.view):
         found = hop(data.view, at, len(data.view), BATCH_ROWS)
@@ -135,12 +135,12 @@ def _end_of_units(data: Bytes, at: int) -> tuple[int, End]:
 
 
 def plan_ranges(files: list[LogFile], last: LogFile, split: int) -> list[LogRange]:
-    """The files in pieces of about `split` bytes. `last` is where the log ends, whether it is among them or not."""
+    """Split files into ranges of about `split` bytes. `last` is the end of the log."""
     return [part for file in files for part in _pieces(file, file == last, split)]
 
 
 def _pieces(file: LogFile, last: bool, split: int) -> list[LogRange]:
-    """The pieces of one file; the unwritten rest of the last file goes with its last piece, which ends by itself."""
+    """Split one file; the last range of the last file includes its unwritten rest."""
     starts = range(0, max(about_used(file), 1) if last else file.size, split)
     return [LogRange(file, at, file.size if at == starts[-1] else at + split, last, at == 0) for at in starts]
 

@@ -19,7 +19,7 @@ OPTIONS: Final = (
 
 @dataclass(frozen=True)
 class CommitlogOptions:
-    """What to read of which store folders."""
+    """What to read from which store folders."""
 
     stores: tuple[str, ...]
     topics: tuple[str, ...]

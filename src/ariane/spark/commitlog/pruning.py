@@ -1,4 +1,4 @@
-"""Which log files a query need not open."""
+"""Prune log files that a query does not need."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def _first_time(file: LogFile) -> int | None:
 
 
 def prune_by_topic(store: str, files: list[LogFile], topics: list[str]) -> list[LogFile]:
-    """Files that hold messages of these topics by the consumequeues, and those the consumequeues do not cover yet."""
+    """Files with messages of these topics by their consumequeues, and files not dispatched yet."""
     queues = [queue for topic in topics_of(store) for queue in queues_of(store, topic, files[0].base)]
     everything = [queue for queue in queues if queue.stop > queue.start]
     if not everything:

@@ -1,4 +1,4 @@
-"""The consumequeues of a store folder: which messages of the log belong to a topic's queue, in the queue's order."""
+"""The consumequeues of a store folder: the messages of a queue in queue order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ def _entries(file: LogFile) -> Entries:
 
 
 def _is_written(entries: Entries) -> npt.NDArray[np.bool_]:
-    """Files are made full of zeros; the front of a truncated queue is filled with huge offsets that mean nothing."""
+    """Mark written entries: new files are zero, and the front of a truncated queue has huge filler offsets."""
     return (entries["size"] > 0) & (entries["offset"] >= 0) & (entries["size"] != np.iinfo(np.int32).max)
 
 
@@ -90,7 +90,7 @@ def read_queue(part: QueueRange, logs: list[LogFile], *, fail: bool) -> Iterator
 
 
 def _bases(entries: Entries, logs: list[LogFile]) -> Positions:
-    """For each entry the first byte of the file it must lie in, or -1."""
+    """The base of the log file of each entry, or -1."""
     bases = np.array([-1] + [log.base for log in logs], dtype=np.int64)
     ends = np.array([-1] + [log.end for log in logs], dtype=np.int64)
     offsets = entries["offset"].astype(np.int64)
@@ -107,7 +107,7 @@ def _table(part: QueueRange, log: LogFile, entries: Entries, fail: bool) -> Unit
     table, sizes = UnitTable(data.view, starts[whole]), sizes[whole]
     whole[whole] &= (table.sizes == sizes) & (table.magics == MAGIC)
     table = UnitTable(data.view, starts[whole])
-    while (good := table.well_formed()) < len(table):  # leave the damaged ones out, one by one
+    while (good := table.well_formed()) < len(table):  # skip damaged units one by one
         _require(part, np.array([False]), fail)
         table = UnitTable(data.view, np.delete(table.starts, good))
     _require(part, whole, fail)

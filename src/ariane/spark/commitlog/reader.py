@@ -39,7 +39,7 @@ class QueuePartition(InputPartition):
 
 
 class CommitlogReader(DataSourceReader):
-    """Plans on the driver, reads in the tasks. Holds nothing but the options, so it is cheap to pickle."""
+    """Plans on the driver, reads in tasks. Holds only options, so it is cheap to pickle."""
 
     def __init__(self, options: CommitlogOptions, schema: StructType) -> None:
         self.options = options
@@ -94,7 +94,7 @@ def _tables(partition: InputPartition, fail: bool) -> Iterator[UnitTable]:
         return read_range(partition.part, fail=fail)
     if isinstance(partition, QueuePartition):
         return read_queue(partition.part, partition.logs, fail=fail)
-    return iter(())  # Spark's stand-in for no partitions at all
+    return iter(())  # Spark passes None when there are no partitions
 
 
 def _choose(table: UnitTable, options: CommitlogOptions) -> UnitTable:

@@ -1,4 +1,4 @@
-"""Store folders as streams: what a broker has written is read while it goes on writing, without asking it."""
+"""Store folders as streams: read what a running broker writes, without asking it."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from ariane.spark.commitlog.log_reader import LogRange, log_end
 from ariane.spark.commitlog.options import CommitlogOptions
 from ariane.spark.commitlog.reader import LogPartition, read_partition
 
-_IDLE_MS = 200  # between two looks at files in which nothing was new
+_IDLE_MS = 200  # pause between checks while files do not grow
 
 
 class CommitlogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -80,7 +80,7 @@ def _files(store: str) -> list[LogFile]:
 
 
 def _limited(store: str, start: int, end: int, most: int) -> int:
-    """The last place between two units within so many bytes of the start, or the end of the first unit."""
+    """The last unit boundary within a number of bytes, or the end of the first unit."""
     at = start
     for file in _files(store):
         if file.end <= at or at >= min(start + most, end):
@@ -100,7 +100,7 @@ def _limited(store: str, start: int, end: int, most: int) -> int:
 
 
 def _behind(file: LogFile, data: Bytes, at: int) -> int:
-    """Where units go on behind damage; to read it is an error, or it is skipped."""
+    """The next unit after damage, which is an error or skipped."""
     again = find_sync(data.view, data.base, at - file.base + 1, file.size)
     return file.base + again if again >= 0 else file.end
 

@@ -1,4 +1,4 @@
-"""What is in a topic: how much, when, how late, from whom; and for JSON bodies what is in their fields."""
+"""Analyse a topic: counts, times, latencies, producers, and the fields of JSON bodies."""
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -83,7 +83,7 @@ def start_windows(
 
 
 def _from_the_beginning(origin: Origin) -> Origin:
-    """Stores are read so anyway, topics unless the user says otherwise."""
+    """Read topics from their first message unless a start is given; stores are always read so."""
     if isinstance(origin, Stores) or any(name.lower().startswith("starting") for name in origin.options):
         return origin
     return replace(origin, options={**origin.options, "startingOffsets": "earliest"})

@@ -1,4 +1,4 @@
-"""Small files of an archive put together."""
+"""Compact the small files of an archive."""
 
 import re
 from typing import Final

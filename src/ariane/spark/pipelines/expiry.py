@@ -1,4 +1,4 @@
-"""How long until a broker deletes what an archive does not have yet."""
+"""The time until brokers delete messages that an archive does not have."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from ariane.spark.topic.plan import queues_of
 from ariane.spark.topic.pull_range import QueueSlice, SlicePuller
 
 HOUR_MS = 3_600_000
-DEFAULT_HOURS = 72.0  # fileReservedTime of a broker that was not told otherwise
+DEFAULT_HOURS = 72.0  # default of fileReservedTime
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ def _reserved_time(config: str) -> float:
 
 @dataclass(frozen=True)
 class Lateness:
-    """What an archive does not have."""
+    """The messages that an archive lacks."""
 
-    queues: list[Behind]  # the most urgent first
+    queues: list[Behind]  # most urgent first
     silent: dict[str, str]  # brokers that did not say how long they keep messages: RocketMQ's default is taken
 
 

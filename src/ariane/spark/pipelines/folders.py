@@ -1,4 +1,4 @@
-"""Files of a table, on any file system that Spark knows, through its own classes on the driver."""
+"""Files of a table on any file system of Spark, through Hadoop's classes on the driver."""
 
 import json
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-NOTES: Final = "_ariane"  # what Ariane keeps beside the data; Spark passes over names that begin so
+NOTES: Final = "_ariane"  # Ariane's notes beside the data; Spark ignores names with an underscore
 _DRAFT: Final = ".tmp"
 
 

@@ -1,4 +1,4 @@
-"""Where a pipeline reads: topics of a cluster, or store folders."""
+"""The origin of a pipeline: topics of a cluster, or store folders."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -64,11 +64,11 @@ Origin = Topics | Stores
 
 
 def batch(spark: SparkSession, origin: Origin, **more: Any) -> DataFrame:
-    """What is there now."""
+    """Read what is stored now."""
     return spark.read.format(origin.source).options(**origin.settings(), **more).load()
 
 
 def stream(spark: SparkSession, origin: Origin, **more: Any) -> DataFrame:
-    """What is there, and what comes."""
+    """Read what is stored, and what arrives."""
     register(spark)  # a session may run several pipelines
     return spark.readStream.format(origin.source).options(**origin.settings(), **more).load()

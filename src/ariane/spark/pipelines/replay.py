@@ -31,7 +31,7 @@ from ariane.spark.pipelines.replay_state import Part, State, last_offsets, offse
 from ariane.spark.sink.checks import TRY
 
 REPLAY_OF: Final = "REPLAY_OF"  # property of a replayed message: the id of the one it repeats
-_OWN: Final = (  # set anew by the sink or the broker, or of no meaning outside the first sending
+_OWN: Final = (  # set by the sink or the broker, or meaningless for a second sending
     CLUSTER, DELAY, DELIVER_TIME, KEYS, MSG_REGION, PRODUCER_GROUP, REAL_QUEUE_ID, REAL_TOPIC, TAGS, TIMER_DELIVER_MS,
     TRACE_ON, TRANSACTION_PREPARED, UNIQUE_KEY, WAIT, TRY, REPLAY_OF,
 )  # fmt: skip
@@ -45,7 +45,7 @@ class Replay:
     topic: str
     target: str
     name_server: str
-    state: str  # a folder that remembers what is done; the same replay with the same one goes on
+    state: str  # a folder with the progress; the same replay resumes from it
     start: str = ""  # times of storing: milliseconds, or as 2026-01-31T12:00:00 (UTC)
     end: str = ""
     rate: int | None = None  # messages a second
@@ -56,13 +56,13 @@ class Replay:
         self.range_ms()
 
     def range_ms(self) -> tuple[int | None, int | None]:
-        """The times in milliseconds; ConfigError says which is none."""
+        """The range in milliseconds; ConfigError names a malformed time."""
         given = SparkOptions({"start": self.start, "end": self.end})
         return given.milliseconds("start"), given.milliseconds("end")
 
     @property
     def name(self) -> str:
-        """The same for the same messages to the same target, and for no other replay."""
+        """Identifies the replay of these messages to this target."""
         return blake2b(repr((self.topic, self.target, self.range_ms())).encode(), digest_size=8).hexdigest()
 
 
@@ -125,7 +125,7 @@ def _chosen(spark: SparkSession, replay: Replay) -> DataFrame:
 
 
 def messages(rows: DataFrame) -> DataFrame:
-    """Archived rows as the sink takes them; rows of one queue go to one queue, in their order."""
+    """Archived rows in the sink's columns; rows of one queue go to one queue, in order."""
     return rows.select(
         "body",
         "tags",

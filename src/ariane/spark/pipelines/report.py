@@ -1,4 +1,4 @@
-"""An analysis as one HTML page with plots, which needs nothing else to be looked at."""
+"""An analysis as one self-contained HTML page with plots."""
 
 from collections.abc import Sequence
 from datetime import datetime

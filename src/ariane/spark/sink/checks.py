@@ -1,4 +1,4 @@
-"""Answers to brokers that ask what became of half messages, from the decisions in the query's checkpoint.
+"""Answer transaction checks of brokers from the decisions in the query's checkpoint.
 
 A broker that asks has made a copy of the half message, and the answer is about the copy. What is committed was, or will
 be, told of the first one; so a copy is only ever taken back, and nothing is seen twice.
@@ -26,7 +26,7 @@ TRY: Final = "ARIANE_TRY"  # property of a half message: decision, partition and
 
 
 class CheckListener:
-    """Knows the fate of half messages by their tries."""
+    """Decides half messages by the token of their try."""
 
     def __init__(self, options: SinkOptions) -> None:
         assert options.checkpoint is not None
@@ -34,11 +34,11 @@ class CheckListener:
         self._decisions = Decisions(options.checkpoint)
 
     def execute(self, message: Message, result: SendResult, argument: Any) -> TransactionState:
-        """Nothing is sent through this producer."""
+        """Not used: nothing is sent through this producer."""
         return TransactionState.UNKNOWN
 
     def check(self, message: ReceivedMessage) -> TransactionState:
-        """Unknown while the batch is open or being told; then any copy that is still asked for is not needed."""
+        """Unknown while the batch is open or being committed; after that a remaining copy is superfluous."""
         token = message.properties.get(TRY, "")
         decision = self._decisions.load(token.partition("/")[0])
         if decision is None:
@@ -48,7 +48,7 @@ class CheckListener:
         return self._finished(decision)
 
     def _finished(self, decision: Decision) -> TransactionState:
-        """A driver that gave up is stood in for; where nobody can know whether one is at work, none is."""
+        """Finish for a driver that gave up; without a lock that shows whether one is at work, do nothing."""
         if not self._decisions.can_lock:
             return TransactionState.UNKNOWN
         try:
@@ -59,7 +59,7 @@ class CheckListener:
 
 
 def finish(name: str, options: SinkOptions, decisions: Decisions, *, wait: bool = True) -> None:
-    """Tell brokers what a driver could not tell them any more. LockHeld if one is at it and this is not to wait."""
+    """Finish a decided batch for a driver. Without `wait`, LockHeld while another process is at it."""
     patience = options.commit_timeout if wait else options.timeout
     with Cluster(options.access) as cluster:
         Committer(Settlement(cluster, options), decisions, cluster, patience).finish(name, wait=wait)
@@ -77,13 +77,13 @@ class Answers:
         self._producers: dict[tuple[Access, str, str | None], TransactionProducer] = {}
 
     def begin(self, options: SinkOptions, group: str, topic: str) -> None:
-        """Answer from now on the brokers that have half messages of the group to a topic."""
+        """Register with the brokers of a topic as a producer of the group."""
         key = (options.access, group, options.checkpoint)
         try:
             producer = self._producers.pop(key, None) or _started(options, group)
-            self._producers[key] = producer  # the last one is the latest
-            producer.queues(topic)  # the brokers it learns of here hear from it
-        except ArianeError as error:  # the write itself will meet the same trouble, and say so
+            self._producers[key] = producer  # newest last
+            producer.queues(topic)  # sends a heartbeat to the topic's brokers
+        except ArianeError as error:  # the write itself fails the same way
             log.warning("no answers to brokers' checks from here: %s", error)
         while len(self._producers) > self._keep:
             self._producers.pop(next(iter(self._producers))).close()

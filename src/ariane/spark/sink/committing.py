@@ -1,4 +1,4 @@
-"""The commit of a batch of half messages, which a crash may interrupt at any point and a later driver finishes."""
+"""Commit a batch of half messages. A later driver finishes what a crash interrupts at any point."""
 
 import logging
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _AWAY: Final = (RemotingError, BrokerRefused, NameServersUnreachable)  # a serve
 
 
 class Committer:
-    """Decides batches and tells brokers, in that order, and nobody else at the same time.
+    """Records the decision about a batch, then commits at the brokers, under a lock of the checkpoint.
 
     Others who might are a driver that is thought dead, a worker whom a broker asked, and `ariane pipeline settle`.
     """
@@ -47,14 +47,14 @@ class Committer:
                 self._decide(fresh)
 
     def take_back(self, tried: Decision) -> None:
-        """Roll back what a failed write sent, unless it failed after its decision: that stands and will be finished."""
+        """Roll back a failed write, unless its decision was recorded: then a later run finishes it."""
         with self._alone():
             decision = self._decisions.load(tried.name)
             if decision is None or tried.tokens.isdisjoint(decision.tokens):
                 self._settlement.roll_back(tried)
 
     def finish(self, name: str, *, wait: bool = True) -> None:
-        """Finish what another driver decided. LockHeld if somebody is at it and this one is not to wait."""
+        """Finish a batch that another driver decided. Without `wait`, LockHeld while another process is at it."""
         with self._alone(wait=wait):
             decision = self._decisions.load(name)
             if decision is not None:
@@ -97,20 +97,20 @@ class Committer:
             self._finish(decision)
 
     def decided(self, decision: Decision) -> None:
-        """The moment of the commit."""
+        """Record the decision: from here on the batch is committed."""
         self._decisions.save(decision)
 
     def tell(self, decision: Decision) -> bool:
-        """Tell the brokers, each half message once."""
+        """Commit each half message once."""
         return self._settlement.commit(decision)
 
     def settled(self, decision: Decision) -> None:
-        """All is visible; only which tries counted is kept."""
+        """Record that all messages are visible; keep only the tokens of the committed tries."""
         tries = [Try(attempt.token, [], []) for attempt in decision.tries]
         self._decisions.save(replace(decision, tries=tries, settled=True))
 
     def _finish(self, decision: Decision) -> None:
-        """Tell the brokers what they have not done, until they have done all."""
+        """Commit what is not visible, until everything is."""
         if decision.settled:
             return
         told: set[str] = set()
@@ -128,7 +128,7 @@ class Committer:
         ) from failure
 
     def _first_ends(self, fresh: Decision) -> Offsets:
-        """Where the topics end before anything is decided; a broker that restarts is waited for."""
+        """The end offsets of the topics before the decision; wait for a broker that restarts."""
         for _ in self._tries():
             try:
                 return self._settlement.ends(fresh)

@@ -1,4 +1,4 @@
-"""What was decided about each batch of an exactly-once write, kept in the query's checkpoint.
+"""The decisions about batches of an exactly-once write, kept in the query's checkpoint.
 
 A batch is committed at the moment its decision is there, whole. It holds all that is needed to finish the batch after a
 crash: which tries of its tasks count, where their half messages lie, and from where on their topics show what brokers
@@ -26,7 +26,7 @@ _LOCKING: Final = threading.Lock()  # a lock of a file keeps other processes out
 
 
 def name_of_write(write_id: str) -> str:
-    """What the decision about a batch write is called; a stream's are called by the numbers of its batches."""
+    """The decision's name for a batch write; a stream's decisions are named by batch number."""
     return f"write-{blake2b(write_id.encode(), digest_size=8).hexdigest()}"
 
 
@@ -86,7 +86,7 @@ class Decisions:
         return not is_remote(self._folder)
 
     def lock(self) -> FileLock:
-        """Held by whoever decides and tells brokers; LockHeld while somebody does. Who dies lets go of it."""
+        """Lock the checkpoint against other committers; LockHeld if one has it. Released at the process's death."""
         folder = Path(self._folder)
         files = SystemFiles()
         files.make_folder(folder)
@@ -94,13 +94,13 @@ class Decisions:
             return files.lock(folder / "lock", f"process {os.getpid()} on {socket.gethostname()}")
 
     def load(self, name: str) -> Decision | None:
-        """The decision of a name; none while it is open."""
+        """The decision of a name; None while it is open."""
         if f"{name}.json" not in list_folder(self._folder):
             return None
         return _read(read_small(join(self._folder, f"{name}.json")))
 
     def save(self, decision: Decision) -> None:
-        """Decide. After this returns the batch is committed, whatever happens."""
+        """Record a decision durably. After this the batch is committed."""
         replace_file(join(self._folder, f"{decision.name}.json"), json.dumps(asdict(decision)).encode())
         if decision.name.isdigit():
             self._forget(int(decision.name) - KEEP)

@@ -1,7 +1,7 @@
-"""Half messages made visible, or taken back.
+"""Commit and roll back half messages.
 
-A broker that is told twice to commit a half message shows it twice (Apache's does). So each is told once; and when
-nobody knows whether a broker heard it, the topic itself is read from where it ended before: what is there, was heard.
+A broker that receives two commits of a half message delivers it twice (Apache's does). So each commit is sent once;
+if its answer is lost, the topic is read from its former end on, which shows whether the commit arrived.
 """
 
 from collections.abc import Iterator
@@ -43,34 +43,34 @@ def halves_of(halves: Halves) -> list[Half]:
 
 
 class Settlement:
-    """Tells the brokers of a cluster what became of half messages."""
+    """Ends the transactions of half messages."""
 
     def __init__(self, cluster: Cluster, options: SinkOptions) -> None:
         self._cluster = cluster
         self._options = options
 
     def ends(self, decision: Decision) -> Offsets:
-        """Where the topics end now, on the brokers that have the half messages; a new topic may have no route yet."""
+        """The end offsets of the topics on brokers with half messages; a new topic may have no route yet."""
         self._cluster.find_brokers()
         queues = self._cluster.queues(decision.topics, required=False)
         return self._cluster.master_ends(queue for queue in queues if queue.broker_name in decision.brokers)
 
     def commit(self, decision: Decision) -> bool:
-        """Tell all, each half message once; whether every broker said that it did as it was told."""
+        """Commit each half message once. True if every broker acknowledged."""
         return all(
             len(self._end(broker, halves, TRANSACTION_COMMIT, decision)) == len(halves)
             for broker, halves in _by_broker(decision)
         )
 
     def roll_back(self, tries: Decision) -> None:
-        """Take back what will never be committed. A broker that does not hear it asks, and drops it in the end."""
+        """Roll back. A broker that is not reached checks later, and drops the half messages in the end."""
         with suppress(RemotingError, NameServersUnreachable):
             self._cluster.find_brokers()
         for broker, halves in _by_broker(tries):
             self._end(broker, halves, TRANSACTION_ROLLBACK, tries)
 
     def finish(self, decision: Decision, told: set[str]) -> bool:
-        """After a crash or a lost answer: tell what brokers have not done yet. True when nothing was left to tell.
+        """After a crash or a lost answer: commit what is not visible yet. True when nothing was left.
 
         `told` has the keys of what brokers said they did, over all calls: that must be there when one looks again.
         """
@@ -87,7 +87,7 @@ class Settlement:
         return is_done
 
     def _visible(self, decision: Decision) -> set[bytes]:
-        """The keys of all messages that came to the topics since the decision was made."""
+        """The keys of all messages stored in the topics since the decision."""
         start = from_json(decision.ends)
         ends = self.ends(decision)
         missing = decision.brokers - {queue.broker_name for queue in ends}
@@ -110,7 +110,7 @@ class Settlement:
         return keys
 
     def _end(self, broker_name: str, halves: list[Half], verdict: int, decision: Decision) -> set[str]:
-        """Tell a broker; the keys of those half messages of which it said that it did as it was told."""
+        """End half messages on one broker; return the keys that it acknowledged."""
         heard: set[str] = set()
         if halves:
             with suppress(RemotingError), self._connection(broker_name) as connection:

@@ -17,7 +17,7 @@ SINK_OPTIONS: Final = (
 
 
 class Delivery(Enum):
-    """What a reader of the topic may see of a batch that was tried more than once."""
+    """How often readers of the topic may see a batch that was tried more than once."""
 
     AT_LEAST_ONCE = "at-least-once"
     EXACTLY_ONCE = "exactly-once"

@@ -1,4 +1,4 @@
-"""Messages of one task on their way to brokers: packed together, several requests ahead of their answers.
+"""Send the messages of one task: in batches, with several requests in flight.
 
 A request that fails is sent again, elsewhere if it may go elsewhere, with the same keys. Rows with a hash key keep
 their order: a queue's next request waits for the answer to the one before.
@@ -31,7 +31,7 @@ _PAUSE: Final = 0.2
 
 @dataclass
 class Request:
-    """Rows of one topic that travel together."""
+    """Rows of one topic in one request."""
 
     topic: str
     rows: list[Row]
@@ -57,7 +57,7 @@ Stored = Callable[[Request, SendMessageResponse], None]
 
 @dataclass
 class SinkSender:
-    """Sends rows; `flush` returns when all are stored. `on_stored` hears of each request's answer."""
+    """Sends rows; `flush` returns when all are stored. `on_stored` is called with each answer."""
 
     options: SinkOptions
     group: str
@@ -76,7 +76,7 @@ class SinkSender:
         self._began = self.cluster.monotonic()
 
     def add(self, row: Row) -> None:
-        """Take a row; it leaves when its request is full."""
+        """Add a row; its request is sent when full."""
         self._keep_to_rate()
         queue = None if row.hash_key is None else self._hashed(row)
         if self.half or row.is_delayed:
@@ -99,7 +99,7 @@ class SinkSender:
                 self.cluster.pause(ahead)
 
     def flush(self) -> None:
-        """Send what is left, and wait until everything is stored."""
+        """Send the rest, and wait until everything is stored."""
         for key in list(self._open):
             self._dispatch(self._open.pop(key))
         while any(line.waiting for line in self._lines.values()):
@@ -108,7 +108,7 @@ class SinkSender:
                     self._settle(line)
 
     def close(self) -> None:
-        """Give the connections back; those with answers outstanding are closed."""
+        """Return the connections; close those with pending answers."""
         for line in self._lines.values():
             line.leave()
         self._lines.clear()
@@ -123,7 +123,7 @@ class SinkSender:
         return self._queues[topic]
 
     def _dispatch(self, request: Request) -> None:
-        """Put a request on its way, as soon as there is room."""
+        """Send a request, as soon as there is room."""
         queues = self._writable(request.topic)
         self.turn += 1
         request.where = request.queue or queues[self.turn % len(queues)]
@@ -135,7 +135,7 @@ class SinkSender:
                 self._again(lost, error)
 
     def _lost(self, broker_name: str, error: ArianeError) -> list[Request]:
-        """The requests whose answers will not come, since their connection broke as another was sent."""
+        """The pending requests of a connection that broke."""
         line = self._lines.get(broker_name)
         return line.failed(error) if line is not None and line.broken else []
 
@@ -154,7 +154,7 @@ class SinkSender:
         return line
 
     def _settle(self, line: "_Line") -> None:
-        """Wait for one answer; what was refused or lost is sent again."""
+        """Wait for one answer; resend what was refused or lost."""
         try:
             request, answer = line.receive()
         except (RemotingError, BrokerRefused) as error:
@@ -164,7 +164,7 @@ class SinkSender:
         self.on_stored(request, answer)
 
     def _again(self, request: Request, error: ArianeError) -> None:
-        """Requests go out again in their order: those of a lost connection come here oldest first."""
+        """Resend a request. Callers pass requests of a lost connection oldest first, which keeps their order."""
         request.tries += 1
         if request.where is not None and isinstance(error, RemotingError):
             self._forget(request.where.broker_name)
@@ -214,7 +214,7 @@ class _Line:
         self.waiting.append((number, request))
 
     def receive(self) -> tuple[Request, SendMessageResponse]:
-        """The next answer; BrokerRefused or RemotingError, then `failed` has the requests it was about."""
+        """The next answer. After BrokerRefused or RemotingError, `failed` has the affected requests."""
         try:
             response = self._connection.receive(self._options.timeout)
         except RemotingError:

@@ -1,4 +1,4 @@
-"""A topic read in batch. Executors import this module, so what only the driver needs is imported where it is used."""
+"""A topic read in batch. Executors import this module, so driver-only imports are local."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -15,7 +15,7 @@ from ariane.spark.worker import spare_collector
 
 
 class SlicePartition(InputPartition):
-    """Offsets of one queue, or of several that have little to read."""
+    """A slice of one queue, or slices of several small ones."""
 
     def __init__(self, parts: Sequence[QueueSlice]) -> None:
         self.parts = tuple(parts)
@@ -26,11 +26,11 @@ def read_partition(partition: InputPartition, options: TopicOptions, schema: pa.
     spare_collector()
     if isinstance(partition, SlicePartition):
         return chain.from_iterable(read_slice(part, options, schema) for part in partition.parts)
-    return iter(())  # Spark's stand-in for no partitions at all
+    return iter(())  # Spark passes None when there are no partitions
 
 
 class TopicReader(DataSourceReader):
-    """A batch read: from the starting to the ending offsets, as they are when the query is planned."""
+    """A batch read between offsets that are resolved when the query is planned."""
 
     def __init__(self, options: TopicOptions, schema: StructType) -> None:
         self.options = options

@@ -33,7 +33,7 @@ Point = int | Offsets
 
 @dataclass(frozen=True)
 class TopicOptions:
-    """What to read, from where to where, and how."""
+    """What to read: topics, range and limits."""
 
     access: Access
     topics: tuple[str, ...]
@@ -83,7 +83,7 @@ class TopicOptions:
 
     @classmethod
     def reading(cls, access: Access, timeout: float, topic: str = "") -> "TopicOptions":
-        """Options for reading a queue inside Ariane itself."""
+        """Options for internal reads of one queue."""
         return cls(
             access, (topic,), None, TOOLS_GROUP, EARLIEST, LATEST, None, None, True, None, 1, "*", timeout, 4096,
             False, 10.0,
@@ -109,7 +109,7 @@ class TopicOptions:
 
     @property
     def filters(self) -> bool:
-        """Whether the broker leaves messages out."""
+        """Whether the broker filters messages."""
         return self.expression != "*"
 
     def wants(self, topic: str) -> bool:
@@ -162,7 +162,7 @@ def _expression(given: SparkOptions) -> Expression:
 
 
 def _check_sql(text: str) -> None:
-    """ConfigError if it is no condition: a pull with one that it cannot parse gets everything from Apache's broker."""
+    """Raise ConfigError for a malformed condition: Apache's broker answers such a pull with all messages."""
     from ariane.filter import FilterSyntaxError
 
     try:
@@ -176,7 +176,7 @@ def _check_sql(text: str) -> None:
 
 
 def tags_of(expression: Expression) -> frozenset[str]:
-    """The tags that are wanted; none when all are, or when the broker decides by SQL."""
+    """The wanted tags; empty when all are, or when the broker filters by SQL."""
     if isinstance(expression, Sql) or expression.strip() in ("", "*"):
         return frozenset()
     return frozenset(tag.strip() for tag in expression.split("||") if tag.strip())

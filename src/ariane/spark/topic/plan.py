@@ -1,4 +1,4 @@
-"""From where to where each queue is read, and in which slices."""
+"""Plan a read: the offset range of each queue, and its slices."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -10,18 +10,18 @@ from ariane.spark.offsets import EARLIEST, LATEST, Offsets, split
 from ariane.spark.topic.options import Point, TopicOptions
 from ariane.spark.topic.pull_range import QueueSlice, lost, name_of
 
-WORTH_A_TASK: Final = 4096  # messages: to start a task takes Spark as long as to read about so many
+WORTH_A_TASK: Final = 4096  # messages: reading so many takes as long as starting a task
 
 
 def queues_of(cluster: Cluster, options: TopicOptions, *, required: bool = True) -> list[MessageQueue]:
-    """The queues to read, as the name servers know them now. A topic that is named must be there, if `required`."""
+    """The queues to read by current routes. With `required`, a named topic must exist."""
     if options.pattern is None:
         return cluster.queues(options.topics, required=required)
     return cluster.queues([topic for topic in cluster.topics() if options.wants(topic)], required=False)
 
 
 def start_offsets(cluster: Cluster, options: TopicOptions, bounds: dict[MessageQueue, Bounds]) -> Offsets:
-    """Where reading begins. A little early by time: tasks drop what was stored before."""
+    """The start offsets. By time they are a little early: tasks drop older messages."""
     if options.start_ms is not None:
         found = cluster.search(bounds, options.start_ms - 1)
         return {queue: _within(offset, bounds[queue]) for queue, offset in found.items()}
@@ -33,7 +33,7 @@ def start_offsets(cluster: Cluster, options: TopicOptions, bounds: dict[MessageQ
 
 
 def end_offsets(cluster: Cluster, options: TopicOptions, bounds: dict[MessageQueue, Bounds]) -> Offsets:
-    """Where reading ends. A little late by time: tasks drop what was stored at that time or later."""
+    """The end offsets. By time they are a little late: tasks drop messages stored at that time or later."""
     if options.end_ms is not None:
         found = cluster.search(bounds, options.end_ms)
         return {queue: _within(offset + 1, bounds[queue]) for queue, offset in found.items()}
@@ -66,7 +66,7 @@ def _within(offset: int, edge: Bounds) -> int:
 
 
 def tasks(cluster: Cluster, start: Offsets, end: Offsets, min_partitions: int) -> list[list[QueueSlice]]:
-    """What each task reads: a queue, or several that have little, or a part of one when more tasks are wanted."""
+    """Split the ranges into tasks: a queue, several small ones, or a part of one if more tasks are wanted."""
     ranges = {queue: (start.get(queue, 0), stop) for queue, stop in sorted(end.items()) if stop > start.get(queue, 0)}
     slices = [
         QueueSlice(queue, first, last, cluster.addresses(queue.broker_name))
@@ -77,7 +77,7 @@ def tasks(cluster: Cluster, start: Offsets, end: Offsets, min_partitions: int) -
 
 
 def _together(slices: list[QueueSlice]) -> list[list[QueueSlice]]:
-    """Slices that follow each other put together until they are worth a task."""
+    """Group consecutive slices until they are worth a task."""
     groups: list[list[QueueSlice]] = []
     count = WORTH_A_TASK
     for part in slices:

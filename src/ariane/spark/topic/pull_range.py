@@ -1,8 +1,8 @@
-"""A range of a queue pulled from a broker, as fast as it gives.
+"""Pull a range of a queue, several requests ahead.
 
-A broker limits how much one pull gives (Apache's: 32 messages or 256 KiB from memory), so several pulls are on their
-way at a time: the range is cut into spans of the size that the broker was seen to give. A span that comes back short is
-asked for again from where it ended. With a filter nobody knows where the next span begins, so there is only one.
+A broker limits the size of an answer (Apache's: 32 messages or 256 KiB from memory), so several pulls are in flight:
+the range is cut into spans of the size that the broker was seen to return. The rest of a short answer is requested
+again. With a filter the start of the next span is unknown, so one pull is in flight.
 """
 
 import threading
@@ -24,13 +24,13 @@ from ariane.spark.broker_connection import CONNECTIONS, BrokerConnection, Connec
 from ariane.spark.topic.options import TopicOptions
 
 WINDOW: Final = 4
-_GROW_AFTER: Final = 16  # full answers, before more is asked for at once; twice as many each time that was too much
+_GROW_AFTER: Final = 16  # full answers before a larger pull is tried; doubled after each pull that was too large
 _PAUSE: Final = 0.05
 
 
 @dataclass(frozen=True)
 class QueueSlice:
-    """Offsets [start, stop) of a queue, and where its broker can be reached, the master first."""
+    """Offsets [start, stop) of a queue, and the addresses of its broker, master first."""
 
     queue: MessageQueue
     start: int
@@ -48,7 +48,7 @@ class _Span:
 
 @dataclass
 class SlicePuller:
-    """Pulls one slice. `refresh` gives the broker's addresses anew when none of the known ones works."""
+    """Pulls one slice. `refresh` looks the broker's addresses up again when none of the known ones works."""
 
     part: QueueSlice
     options: TopicOptions
@@ -57,8 +57,8 @@ class SlicePuller:
     connections: Connections = CONNECTIONS
 
     def __post_init__(self) -> None:
-        self._at = self.part.start  # everything before was given out
-        self._ahead = self.part.start  # everything before was asked for
+        self._at = self.part.start  # everything before was returned
+        self._ahead = self.part.start  # everything before was requested
         self._size = self.options.pull_batch
         self._full = 0
         self._patience = _GROW_AFTER
@@ -68,7 +68,7 @@ class SlicePuller:
         self._sizes_known = False
 
     def bodies(self) -> Iterator[memoryview]:
-        """The units of the slice as they came, some messages at a time, in the order of the queue."""
+        """Yield the units of the slice in queue order, one answer at a time."""
         while self._at < self.part.stop:
             try:
                 yield from self._from_some_broker()
@@ -93,7 +93,7 @@ class SlicePuller:
                 connection.close()
 
     def _next_broker(self, error: ArianeError) -> None:
-        """Go to the broker's next address, and ask for new ones behind the last, until no time is left."""
+        """Switch to the broker's next address; after the last, refresh them, until the time is used up."""
         self._ahead = self._at
         del self._addresses[:1]
         if self.clock.monotonic() - self._progress > self.options.pull_timeout:
@@ -115,10 +115,10 @@ class SlicePuller:
             self._continue(connection, head, reached)
             if answer.body:
                 yield answer.body
-                self._progress = self.clock.monotonic()  # the reader's own time does not count
+                self._progress = self.clock.monotonic()  # the consumer's time does not count
 
     def _ask_ahead(self, connection: BrokerConnection) -> None:
-        """Keep as many spans on their way as makes sense; the first alone, to see what the broker gives."""
+        """Keep a window of requests in flight; the first goes alone, to learn how much the broker returns."""
         window = WINDOW if self._sizes_known and not self.options.filters else 1
         while len(self._spans) < window and self._ahead < self.part.stop:
             stop = self.part.stop if self.options.filters else min(self._ahead + self._size, self.part.stop)
@@ -148,14 +148,14 @@ class SlicePuller:
                 span.answer = response
 
     def _continue(self, connection: BrokerConnection, head: _Span, reached: int) -> None:
-        """Ask for the rest of the first span if it came short, before what came is looked at."""
+        """Request the rest of a short first answer before that answer is decoded."""
         self._learn(head, reached)
         if reached > head.at:
             self._progress = self.clock.monotonic()
         elif self.clock.monotonic() - self._progress > self.options.pull_timeout:
             raise RemotingError("the broker answers, but has nothing there")
         else:
-            threading.Event().wait(_PAUSE)  # a slave that is behind
+            threading.Event().wait(_PAUSE)  # a slave that lags
         self._at = max(self._at, min(reached, self.part.stop))
         if reached >= head.stop:
             self._spans.popleft()
@@ -165,14 +165,14 @@ class SlicePuller:
             self._ask(connection, head)
 
     def _skip_to(self, reached: int) -> None:
-        """A broker goes over the end of a span where messages are gone; nothing in between is asked for."""
+        """A broker skips past the end of a span where messages expired; the gap is not requested again."""
         self._ahead = max(self._ahead, min(reached, self.part.stop))
 
     def _learn(self, span: _Span, reached: int) -> None:
         given = reached - span.at
         if 0 < given < min(span.stop - span.at, self._size):
-            self._size, self._full = given - given // 64, 0  # a limit of bytes is not the same number each time
-            self._patience *= 2  # what is asked for again is another request, and a copy
+            self._size, self._full = given - given // 64, 0  # a byte limit gives varying counts
+            self._patience *= 2  # a second request for the rest costs a copy
         elif given > 0:
             self._full += 1
         if self._full >= self._patience:
@@ -180,7 +180,7 @@ class SlicePuller:
         self._sizes_known = self._sizes_known or given > 0
 
     def _take(self, answer: Command) -> int:
-        """The offset that an answer reaches; what is gone before it is passed over, if that is allowed."""
+        """The offset that an answer reaches; expired messages before it are skipped where that is allowed."""
         found = PullMessageResponse.parse(answer.fields)
         if answer.code != ResponseCode.PULL_OFFSET_MOVED:
             return found.next_begin_offset
@@ -201,7 +201,7 @@ _PASSING = frozenset((ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILAB
 
 
 def name_of(queue: MessageQueue) -> str:
-    """A queue in the words of error messages."""
+    """The name of a queue in error texts."""
     return f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id}"
 
 

@@ -16,7 +16,7 @@ from ariane.spark.arrow.unit_table import UnitTable
 from ariane.spark.topic.options import TopicOptions, tags_of
 from ariane.spark.topic.pull_range import QueueSlice, SlicePuller
 
-BATCH_BYTES: Final = 1 << 20  # larger answers are taken as they come
+BATCH_BYTES: Final = 1 << 20  # larger answers are not merged
 
 
 def read_slice(part: QueueSlice, options: TopicOptions, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -32,7 +32,7 @@ def read_slice(part: QueueSlice, options: TopicOptions, schema: pa.Schema) -> It
 
 def _refresher(part: QueueSlice, options: TopicOptions) -> Callable[[], tuple[str, ...]]:
     def refresh() -> tuple[str, ...]:
-        from ariane.spark.cluster import Cluster  # asyncio and all: not for every task
+        from ariane.spark.cluster import Cluster  # imports asyncio: not for every task
 
         with Cluster(options.access) as cluster:
             cluster.queues([part.queue.topic], required=False)
@@ -42,7 +42,7 @@ def _refresher(part: QueueSlice, options: TopicOptions) -> Callable[[], tuple[st
 
 
 def _joined(bodies: Iterator[memoryview]) -> Iterator[bytes | memoryview]:
-    """Small answers put together: columns pay off over thousands of messages."""
+    """Merge small answers: columns pay off over thousands of messages."""
     parts: list[memoryview] = []
     size = 0
     for body in bodies:
@@ -69,7 +69,7 @@ def _table(units: bytes | memoryview, part: QueueSlice) -> UnitTable:
 
 
 class Gapless:
-    """Sees to it that each message of a slice comes once, and in `fail` that none is missing."""
+    """Drops repeated messages of a slice; with `fail`, a missing message is an error."""
 
     def __init__(self, part: QueueSlice, *, fail: bool) -> None:
         self._part = part
@@ -77,7 +77,7 @@ class Gapless:
         self._fail = fail
 
     def take(self, table: UnitTable) -> UnitTable:
-        """The messages that belong to the slice and did not come before."""
+        """The messages of the slice that were not seen before."""
         offsets = table.queue_offsets
         before = np.maximum.accumulate(np.concatenate(([self._next - 1], offsets)))[:-1]
         fresh = (offsets > before) & (offsets < self._part.stop)
@@ -88,7 +88,7 @@ class Gapless:
         return table
 
     def finish(self) -> None:
-        """All was read."""
+        """Check that the slice is complete."""
         self._check(np.array([self._next - 1, self._part.stop]))
 
     def _check(self, offsets: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]") -> None:
@@ -102,7 +102,7 @@ class Gapless:
 
 
 def _choose(table: UnitTable, options: TopicOptions) -> UnitTable:
-    """What brokers leave to readers: tags are compared by hash there, times only nearly."""
+    """Apply the filters that brokers apply loosely: tags by hash only, times by nearest message."""
     if options.start_ms is not None:
         table = table.select(table.store_times >= options.start_ms)
     if options.end_ms is not None:

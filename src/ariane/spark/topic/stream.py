@@ -1,4 +1,4 @@
-"""A topic as a stream: offsets of the driver's side. The checkpoint decides what was read; brokers are only told."""
+"""A topic as a stream. The checkpoint decides what was read; offsets committed at brokers are informative."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -21,11 +21,11 @@ from ariane.spark.topic.pull_range import lost
 
 log = logging.getLogger("ariane.spark")
 
-_IDLE_PAUSE: Final = 0.05  # Spark asks for news without a pause
+_IDLE_PAUSE: Final = 0.05  # Spark polls without a pause
 
 
 class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One streaming read. The cluster is connected to when the first question comes: copies of this object travel."""
+    """One streaming read. Connects on first use, because copies of this object are pickled."""
 
     def __init__(self, options: TopicOptions, schema: StructType) -> None:
         self.options = options
@@ -75,7 +75,7 @@ class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(end)
 
     def _reachable(self, begin: Offsets) -> Offsets:
-        """What can be read now: never less than what was read, but where a master has less itself."""
+        """The current end offsets: never lower than before, unless a master itself has less."""
         if self._target is None:
             self._latest = self.cluster.ends(self._known_queues())
         else:
@@ -84,10 +84,10 @@ class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end | self._shrunk(begin, self._latest)
 
     def _shrunk(self, wanted: Offsets, found: Offsets) -> Offsets:
-        """The ends of queues that lost what was there: made anew, or without their tail. That is an error, or gone
-        over: nobody can tell what below the new end was read before, so reading goes on behind it.
+        """The ends of queues that are shorter than before: created again, or truncated. An error, or reading goes on
+        at the new end, because what was read below it is unknown.
 
-        A slave may only be behind, so its master is asked.
+        A slave may only lag, so the master decides.
         """
         short = [queue for queue, end in found.items() if end < wanted.get(queue, 0)]
         masters = self.cluster.master_bounds(short) if short else {}
@@ -101,7 +101,7 @@ class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
     def _grounded(self, begin: Offsets, end: Offsets) -> Offsets:
-        """Where queues begin that came up while the query ran."""
+        """The start offsets of queues that were added while the query runs."""
         new = [queue for queue in end if queue not in begin]
         return (
             begin | {queue: edge.first for queue, edge in self.cluster.bounds(new, required=False).items()}
@@ -112,12 +112,12 @@ class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _known_queues(self) -> list[MessageQueue]:
         now = self.cluster.monotonic()
         if not self._queues or now - self._asked_at >= self.options.route_refresh:
-            self._queues = sorted({*self._queues, *self._found_queues()})  # one that is away for a while stays known
+            self._queues = sorted({*self._queues, *self._found_queues()})  # an unreachable one stays known
             self._asked_at = now
         return self._queues
 
     def _found_queues(self) -> list[MessageQueue]:
-        """At first there must be queues; later brokers and name servers may go and come back while the stream waits."""
+        """Fail without queues at the start; later wait while brokers and name servers are unreachable."""
         if not self._queues:
             return queues_of(self.cluster, self.options)
         try:
@@ -149,7 +149,7 @@ class TopicStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tell(from_json(end))
 
     def _tell(self, offsets: Offsets) -> None:
-        """Show progress to those who watch the group; nothing depends on it."""
+        """Commit offsets for monitoring; nothing depends on them."""
         news = {queue: offset for queue, offset in offsets.items() if self._committed.get(queue) != offset}
         if not self.options.commit_offsets or not news:
             return
