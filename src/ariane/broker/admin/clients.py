@@ -36,6 +36,7 @@ class AdminClientsHandler:
         self._clients = clients
 
     def consumers(self, _: Connection, request: Command) -> Command:
+        """GET_CONSUMER_CONNECTION_LIST: the members of a consumer group and its subscriptions."""
         name = GetConsumerConnectionListRequest.parse(request.fields).consumer_group
         group = self._clients.consumer_group(name)
         if group is None:
@@ -54,6 +55,7 @@ class AdminClientsHandler:
         return request.reply(body=dumps(members))
 
     def producers(self, _: Connection, request: Command) -> Command:
+        """GET_PRODUCER_CONNECTION_LIST: the members of a producer group."""
         name = GetProducerConnectionListRequest.parse(request.fields).producer_group
         producers = self._clients.producers(name)
         if not producers:
@@ -61,6 +63,7 @@ class AdminClientsHandler:
         return request.reply(body=ProducerConnection(_connections(producers)).encode())
 
     def all_producers(self, _: Connection, request: Command) -> Command:
+        """GET_ALL_PRODUCER_INFO: every producer by group."""
         groups = self._clients.producer_groups()
         table = {group: [_producer_info(client) for client in members] for group, members in groups.items()}
         return request.reply(body=ProducerTableInfo(table).encode())

@@ -25,9 +25,11 @@ class AdminOffsetsHandler:
         self._delay = delay
 
     def all_consumers(self, _: Connection, request: Command) -> Command:
+        """GET_ALL_CONSUMER_OFFSET: every committed offset."""
         return request.reply(body=self._offsets.table().encode())
 
     def all_delays(self, _: Connection, request: Command) -> Command:
+        """GET_ALL_DELAY_OFFSET: the progress of every delay level."""
         return request.reply(body=self._delay.encode())
 
     def clone(self, _: Connection, request: Command) -> Command:

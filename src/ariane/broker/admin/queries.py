@@ -22,6 +22,7 @@ class AdminQueriesHandler:
         self._options = options
 
     def by_key(self, _: Connection, request: Command) -> Command:
+        """QUERY_MESSAGE: messages of a topic with a key, in a range of store times."""
         header = QueryMessageRequest.parse(request.fields)
         most = header.max_num
         if request.fields.get(UNIQUE_KEY_QUERY) == "true":
@@ -35,6 +36,7 @@ class AdminQueriesHandler:
         return request.reply(ResponseCode.QUERY_NOT_FOUND, fields, remark=remark)
 
     def by_place(self, _: Connection, request: Command) -> Command:
+        """VIEW_MESSAGE_BY_ID: the message at a log offset."""
         offset = ViewMessageRequest.parse(request.fields).offset
         store = self._store
         found = store.slice_at(offset) if store.unit_at(offset) is not None else None

@@ -34,10 +34,12 @@ class RelayHandler:
         self._options = options
 
     async def running_info(self, _: Connection, request: Command) -> Command:
+        """GET_CONSUMER_RUNNING_INFO: a consumer's own account of its state."""
         header = GetConsumerRunningInfoRequest.parse(request.fields)
         return await self._call(request, header.consumer_group, header.client_id, request.fields, request.body)
 
     async def consume_directly(self, _: Connection, request: Command) -> Command:
+        """CONSUME_MESSAGE_DIRECTLY: have a consumer process one message now."""
         header = ConsumeMessageDirectlyRequest.parse(request.fields)
         fields = {**request.fields, "brokerName": self._options.current.broker_name}
         body = self._message(header.msg_id)

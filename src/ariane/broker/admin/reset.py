@@ -53,6 +53,7 @@ class ResetHandler:
         self._options = options
 
     def reset(self, connection: Connection, request: Command) -> Command:
+        """Reset through the clients, or by the broker alone when the request names a queue or an offset."""
         header = ServerResetRequest.parse(request.fields)
         log.info("reset of group %s in topic %s requested by %s", header.group, header.topic, connection.peer)
         offset = None if header.offset == BY_TIME else header.offset

@@ -128,6 +128,7 @@ class AdminStatsHandler:
         return QueueTimeSpan(queue, first, last, at, delay)
 
     def view(self, _: Connection, request: Command) -> Command:
+        """VIEW_BROKER_STATS_DATA: one counter over the last minute, hour and day."""
         header = ViewBrokerStatsDataRequest.parse(request.fields)
         found = self._stats.view(header.stats_name, header.stats_key)
         if found is None:

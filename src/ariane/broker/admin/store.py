@@ -32,14 +32,17 @@ class AdminStoreHandler:
         self._filters = filters
 
     def clean_queues(self, _: Connection, request: Command) -> Command:
+        """CLEAN_EXPIRED_CONSUMEQUEUE: drop queues without a message in the log."""
         self._store.clean_expired_consumequeues()
         return request.reply()
 
     def delete_files(self, _: Connection, request: Command) -> Command:
+        """DELETE_EXPIRED_COMMITLOG: delete expired log files now, whatever the hour."""
         self._store.delete_expired_files()
         return request.reply()
 
     def clean_topics(self, _: Connection, request: Command) -> Command:
+        """CLEAN_UNUSED_TOPIC: drop the queues of unknown topics."""
         self._store.clean_unused_topics(self._topics.names() | SYSTEM_TOPICS)
         return request.reply()
 

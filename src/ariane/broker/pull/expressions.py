@@ -41,10 +41,12 @@ class Expressions:
         clients.on_gone.append(lambda group: filters.unregister_group(group, clock.now_ms()))
 
     def start(self) -> None:
+        """Load the file and start saving it."""
         self._file.load()
         self._saving.start()
 
     async def stop(self) -> None:
+        """Stop, and save once more."""
         await self._saving.stop()
         await self._save()
 
