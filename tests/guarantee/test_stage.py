@@ -1,5 +1,6 @@
 """Staging: the stub belongs to the user's transaction, and the message leaves after its commit."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,9 +190,31 @@ def test_sending_needs_a_start(make: Make) -> None:
         aio.Guarantee("sqlite:///x.db")
 
 
-async def test_an_async_session_stages_too(site: Site, make: Make, cluster: Cluster, topic: str) -> None:
-    import asyncio
+async def test_sending_goes_on_after_the_database_was_away(
+    site: Site, make: Make, cluster: Cluster, topic: str
+) -> None:
+    look = make()
+    guarantee = aio.Guarantee(
+        site.async_url, consumers={topic: "billing"}, name_servers=cluster.name_servers, resend=False
+    )
+    run, failed = guarantee._database.run, asyncio.Event()
 
+    async def refused(work: Any) -> Any:
+        guarantee._database.run = run  # type: ignore[method-assign]
+        failed.set()
+        raise ConnectionRefusedError  # drivers for asyncio raise it as it is
+
+    async with guarantee, AsyncSession(guarantee.engine) as session:
+        guarantee._database.run = refused  # type: ignore[method-assign]
+        await guarantee.stage(session, topic, b"not recorded")
+        await session.commit()
+        await asyncio.wait_for(failed.wait(), PATIENCE)
+        message_id = await guarantee.stage(session, topic, b"recorded")
+        await session.commit()
+        await asyncio.to_thread(await_sends, look, message_id, 1)
+
+
+async def test_an_async_session_stages_too(site: Site, make: Make, cluster: Cluster, topic: str) -> None:
     look = make()
     consumers = {topic: "billing"}
     async with aio.Guarantee(site.async_url, consumers=consumers, name_servers=cluster.name_servers) as guarantee:

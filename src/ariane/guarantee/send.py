@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Sequence
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from ariane import SendResult, aio
 from ariane.env import Clock
@@ -71,10 +70,7 @@ class Sender:
             self._wake.clear()
             while self._waiting:
                 batch = [self._waiting.popleft() for _ in range(min(AT_ONCE, len(self._waiting)))]
-                try:
-                    await self.send(batch)
-                except SQLAlchemyError as error:
-                    log.warning("sends of %d messages could not be recorded, they may be resent: %s", len(batch), error)
+                await self.send(batch)
             if self._closing:
                 return
 
@@ -106,7 +102,10 @@ class Sender:
                     else:
                         stub.postpone(connection, message.message_id, group, now + _again(self._options), str(error))
 
-        await self._database.run(record)
+        try:
+            await self._database.run(record)
+        except Exception as error:  # the stubs are safe; drivers for asyncio have errors of their own
+            log.warning("sends of %d messages could not be recorded, they may be resent: %s", len(messages), error)
         return results
 
 
