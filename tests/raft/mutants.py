@@ -99,8 +99,7 @@ def start_without_the_lost_term() -> AbstractContextManager[object]:
     recover = Disk.recover
 
     def recover_anyway(self: Disk, options: object) -> tuple[Log, HardState]:
-        log, hard_state = recover(self, options)  # type: ignore[arg-type]
-        return log, HardState() if self.hard_state is None else hard_state
+        return recover(self, options)[0], self.hard_state or HardState()  # type: ignore[arg-type]
 
     return patch.object(Disk, "recover", recover_anyway)
 

@@ -204,5 +204,5 @@ def run(source: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in [Path(name) for name in sys.argv[1:]] or sorted(FOLDER.glob("*.txt")):
+    for path in [FOLDER / name for name in sys.argv[1:]] or sorted(FOLDER.glob("*.txt")):
         path.write_text(run(path.read_text()))

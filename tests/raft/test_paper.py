@@ -443,6 +443,24 @@ def test_6_4_1_a_restarted_voter_respects_the_lease_it_no_longer_knows() -> None
     assert group["b"].hard_state.term == group["a"].hard_state.term
 
 
+# -- members that have lost something: see recovery.py and scenarios/wiped_member.txt ------------------------------
+
+
+def test_an_abstention_is_stored_before_anything_is_said() -> None:
+    """A member that lost its log but not its term file would look healthy after the next crash."""
+    node = member(hard_state=HardState(3, "a", abstaining=True))
+    ready = node.ready()
+    assert (ready.hard_state, ready.messages) == (HardState(3, "a", abstaining=True), ())
+    node.vote_stored(HardState(3, "a", abstaining=True))
+    assert {message.target for message in node.ready().messages} == {"a", "c"}
+
+
+def test_an_abstaining_member_answers_votes_with_no() -> None:
+    node = member(hard_state=HardState(3, abstaining=True))
+    sent = answers(node, RequestVote("a", "b", 4, 9, 9))
+    assert Vote("b", "a", 4, False) in sent
+
+
 # -- limits -------------------------------------------------------------------------------------------------------
 
 

@@ -7,10 +7,12 @@ from ariane.raft.messages import Message
 class Outbox:
     """Holds messages back while the hard state is not stored. Answers that rely on entries are not even made before."""
 
-    def __init__(self, stored: HardState) -> None:
-        self._stored = stored
-        self._current = stored
-        self._given = stored
+    def __init__(self, hard_state: HardState) -> None:
+        # An abstention may exist in the driver's mind only: a crash must not make the member forget that it abstains.
+        stored = None if hard_state.abstaining else hard_state
+        self._stored: HardState | None = stored
+        self._given: HardState | None = stored
+        self._current = hard_state
         self._held: list[Message] = []
 
     def require(self, hard_state: HardState) -> None:

@@ -21,6 +21,7 @@ class Disk:
         self.entries: list[Entry] = []
         self.checkpoint = NO_INDEX  # what was committed, written now and then
         self.synced = NO_INDEX  # the last index that survives for sure
+        self.log_lost = False  # whoever starts the member knows it, once; then the term file must say so
         self._storing: HardState | None = None
         self._syncing = NO_INDEX
 
@@ -49,6 +50,7 @@ class Disk:
         """The term file is synced and renamed, and its folder synced."""
         assert self._storing
         self.hard_state, self._storing = self._storing, None
+        self.log_lost = False
         return self.hard_state
 
     def append(self, entries: tuple[Entry, ...]) -> None:
@@ -100,9 +102,16 @@ class Disk:
         self.synced = self._syncing = self.last_index
         return torn
 
-    def wipe(self, membership: Membership) -> None:
-        """The disk was replaced by an empty one."""
-        self.hard_state = None
+    @property
+    def abstaining(self) -> bool:
+        """Whether something was lost and the member has not recovered."""
+        return self.log_lost or self.hard_state is None or self.hard_state.abstaining
+
+    def wipe(self, membership: Membership, term_file: bool) -> None:
+        """The disk was replaced by an empty one; or only the one with the log, and the term file stays."""
+        if not term_file:
+            self.hard_state = None
+        self.log_lost = True
         self.checkpoint = NO_INDEX
         self.reset(LogStart(membership))
 
@@ -110,4 +119,4 @@ class Disk:
         """Open the files after a crash: cut the log at the first entry whose checksum is wrong."""
         self.truncate(self.whole_index + 1)
         log = Log(self.start, self.last_index, self.read, self.entries, self.checkpoint, options.cached_entries)
-        return log, self.hard_state or HardState(abstaining=True)
+        return log, (self.hard_state or HardState())._replace(abstaining=self.abstaining)

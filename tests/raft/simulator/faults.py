@@ -115,7 +115,7 @@ def wipe(world: Target) -> None:
     if member.node and may_lose(world, member):
         world.count("wiped disk")
         member.crash()
-        member.disk.wipe(world.first_membership)
+        member.disk.wipe(world.first_membership, term_file=world.random.random() < 0.3)
 
 
 def may_lose(world: Target, member: Member) -> bool:
@@ -132,8 +132,7 @@ def may_lose(world: Target, member: Member) -> bool:
 
 def abstaining(world: Target) -> set[str]:
     """Return the members that have lost something and not recovered."""
-    stored = {member.name: member.disk.hard_state for member in world.members.values()}
-    return {name for name, hard_state in stored.items() if hard_state is None or hard_state.abstaining}
+    return {name for name, member in world.members.items() if member.disk.abstaining}
 
 
 def slow_disk(world: Target) -> None:
