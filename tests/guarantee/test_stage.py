@@ -186,6 +186,9 @@ def test_sending_needs_a_start(make: Make) -> None:
         make().send("orders", b"")
     with pytest.raises(GuaranteeError, match="not oracle"):
         check_kind("oracle")
+    for memory in ("sqlite://", "sqlite:///:memory:"):
+        with pytest.raises(GuaranteeError, match="name a file"):
+            Guarantee(memory)
     with pytest.raises(GuaranteeError, match="aiosqlite"):
         aio.Guarantee("sqlite:///x.db")
 

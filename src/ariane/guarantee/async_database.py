@@ -8,7 +8,15 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from ariane.errors import GuaranteeError
-from ariane.guarantee.database import TRIES, check_kind, in_transaction, is_deadlock, write_ahead
+from ariane.guarantee.database import (
+    CONNECTIONS,
+    TRIES,
+    check_file,
+    check_kind,
+    in_transaction,
+    is_deadlock,
+    write_ahead,
+)
 
 T = TypeVar("T")
 
@@ -48,7 +56,8 @@ def _open_async(url: str) -> AsyncEngine:
             "postgresql+asyncpg, mysql+aiomysql), or ariane.guarantee.Guarantee"
         )
     if make_url(url).get_backend_name() != "sqlite":
-        return create_async_engine(url, pool_pre_ping=True)
-    engine = create_async_engine(url, connect_args={"timeout": 30})
+        return create_async_engine(url, pool_pre_ping=True, pool_size=CONNECTIONS)
+    check_file(url)
+    engine = create_async_engine(url, connect_args={"timeout": 30}, pool_size=CONNECTIONS)
     event.listen(engine.sync_engine, "connect", write_ahead)
     return engine

@@ -6,12 +6,14 @@ from typing import Any, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import QueuePool
 
 from ariane.errors import GuaranteeError
 
 T = TypeVar("T")
 KINDS = ("sqlite", "postgresql", "mysql", "mariadb")
 TRIES = 5
+CONNECTIONS = 32  # kept open when they were needed once: more than a consumer has threads by default
 _DEADLOCKS = ("40001", "40P01")  # SQLSTATE: serialization failure, deadlock
 _DEADLOCK_NUMBERS = (1213, 1205, 1020)  # MySQL: deadlock, lock wait time-out, record changed
 
@@ -93,10 +95,17 @@ def check_kind(kind: str) -> None:
         raise GuaranteeError(f"a guarantee needs SQLite, PostgreSQL, MySQL or MariaDB, not {kind}")
 
 
+def check_file(url: str) -> None:
+    """Refuse SQLite in memory, of which every connection has a database of its own."""
+    if make_url(url).database in (None, "", ":memory:"):
+        raise GuaranteeError("stubs in memory do not survive what they are for: name a file, sqlite:///shop.db")
+
+
 def _open(url: str) -> Engine:
     if make_url(url).get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
-    engine = create_engine(url, connect_args={"timeout": 30})
+        return create_engine(url, pool_pre_ping=True, pool_size=CONNECTIONS)
+    check_file(url)
+    engine = create_engine(url, connect_args={"timeout": 30}, poolclass=QueuePool, pool_size=CONNECTIONS)
     event.listen(engine, "connect", write_ahead)
     return engine
 

@@ -60,7 +60,7 @@ class Guarantee:
     `sessions` makes the sessions that handlers get. `resend=False` leaves resending to other processes. Start it with
     `with` to send; consuming needs no start.
 
-    >>> guarantee = Guarantee("sqlite://", consumers={"orders": "billing"})
+    >>> guarantee = Guarantee("sqlite:///shop.db", consumers={"orders": "billing"})
     >>> guarantee.options.groups_of("orders")
     ('billing',)
     """
