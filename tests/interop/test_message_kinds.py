@@ -1,12 +1,16 @@
 """Apache's client against our broker: delayed, retried, transactional and replied messages."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from ariane.broker.retry.dead_letters import DeadLetters
+from ariane.broker.permissions import RESEND_DEAD_LETTERS
+from ariane.env import SystemClock
+from ariane.protocol.command import Command
+from ariane.remoting import Client
 from tests.cluster import Cluster
 from tests.interop.quick import FIRST
 from tests.peers import Driver, answer, echo, unique
@@ -40,9 +44,20 @@ def test_a_failing_message_comes_back_and_ends_as_a_dead_letter(quick: Cluster, 
         assert letter.properties["ORIGIN_MESSAGE_ID"] == sent.offset_msg_id
         consumer.follow({})
         group = consumer.group or ""
-        quick.call(lambda: DeadLetters(quick.broker).resend(group, letter.queue_offset))
+        asyncio.run(resend(quick.broker.address, group, letter.queue_offset))
         again = consumer.await_messages(4)[3]
     assert (again.body, again.reconsume_times, again.topic) == (b"poison", 0, topic)
+
+
+async def resend(address: str, group: str, offset: int) -> None:
+    """Have the broker send a dead letter again."""
+    client = Client(clock=SystemClock())
+    try:
+        fields = {"consumerGroup": group, "offset": str(offset)}
+        answered = await client.request(address, Command(RESEND_DEAD_LETTERS, fields), 60)
+    finally:
+        await client.close()
+    assert answered.code == 0, answered.remark
 
 
 def test_transactions_commit_and_roll_back(quick: Cluster, java: Driver) -> None:
