@@ -8,7 +8,6 @@ from ariane.filter.sql92 import ExpressionCompiler
 from ariane.filter.tags import TagFilter, split_tags
 from ariane.protocol.bodies import ALL_TAGS
 from ariane.protocol.properties import decode_properties
-from ariane.store.results import MessageFilter as StoreFilter
 
 
 class StoredPropertiesFilter:
@@ -26,7 +25,9 @@ class StoredPropertiesFilter:
         return self._inner.matches_message(decode_properties(properties.decode(errors="replace")))
 
 
-def compile_filter(compiler: ExpressionCompiler, expression: str | None, kind: str | None) -> StoreFilter | None:
+def compile_filter(
+    compiler: ExpressionCompiler, expression: str | None, kind: str | None
+) -> StoredPropertiesFilter | None:
     """The filter of a subscription, None when it lets everything through.
 
     FilterSyntaxError when the expression does not compile or its kind is unknown, FilterBusy when it must wait.
