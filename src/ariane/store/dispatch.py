@@ -8,10 +8,10 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from ariane.protocol.properties import delay_level
 from ariane.store.index.index import Index
 from ariane.store.log.log import Log
 from ariane.store.queue.table import QueueTable
-from ariane.store.units.marks import value_of
 from ariane.store.units.reading import Dispatched, is_in_queue, read_unit
 
 log = logging.getLogger("ariane.store")
@@ -53,10 +53,8 @@ class Filler:
 
     def _delivery_time(self, message: Dispatched) -> int:
         """A delayed message has the time of its delivery where others have the hash of their tag."""
-        level = value_of(message.properties, b"DELAY\x01")
-        if level is not None and level.isdigit() and int(level) > 0:
-            return message.store_time + self.delay_ms(int(level))
-        return message.tags_code
+        level = delay_level(message.properties)
+        return message.store_time + self.delay_ms(level) if level > 0 else message.tags_code
 
 
 class Dispatcher:
