@@ -19,7 +19,8 @@ from rich.progress import Progress
 from ariane.cli import pipeline
 from ariane.cli.pipeline import SIGNALLED
 from ariane.cli.pipeline_display import SparkTasks
-from ariane.message import Message
+from ariane.client.sync import Admin
+from ariane.message import Message, MessageQueue
 from ariane.spark.pipelines import replay
 from ariane.spark.pipelines.archive import archived_offsets
 from ariane.spark.pipelines.folders import Folder
@@ -58,8 +59,10 @@ def test_archive_replay_and_analysis_show_how_far_they_are(
 def test_reports_show_that_they_work(
     spark: Any, ours: Target, clean_store: RecordedStore, screen: io.StringIO, tmp_path: Path
 ) -> None:
-    topic = ours.topic(queues=1)
-    run("lag", "-g", unique("group"), "-t", topic, "-n", ours.namesrv)
+    topic, group = ours.topic(queues=1), unique("group")
+    with Admin(name_servers=ours.namesrv) as admin:
+        admin.commit(group, MessageQueue(topic, "broker-a", 0), 0)
+    run("lag", "-g", group, "-t", topic, "-n", ours.namesrv)
     assert "lag, sample 1 of 1" in screen.getvalue()
     run("dlq", "--store", clean_store.path)
     assert "dlq" in screen.getvalue()
