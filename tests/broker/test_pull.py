@@ -186,6 +186,14 @@ async def test_a_waiting_pull_is_woken_by_the_message(talk: Talk) -> None:
     assert len(talk.broker.longpoll) == 0
 
 
+async def test_a_large_pull_is_answered_at_once_instead_of_being_kept(talk: Talk) -> None:
+    await talk.send_ok("orders", b"old")
+    fields = pull_fields("orders", 0, 1, sys_flag=SUSPEND | SUBSCRIPTION, suspend_timeout_millis=10**12)
+    answer = await talk.ask(RequestCode.PULL_MESSAGE, fields, bytes(1 << 20))
+    assert answer.code == ResponseCode.PULL_NOT_FOUND
+    assert len(talk.broker.longpoll) == 0
+
+
 async def test_one_message_wakes_all_who_wait_for_it_and_nobody_else(talk: Talk) -> None:
     await talk.send_ok("orders", b"old")
 

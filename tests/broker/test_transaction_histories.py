@@ -60,7 +60,7 @@ class History:
 
     async def restart(self) -> None:
         if self.random.random() < 0.5:
-            self.world.check.keep()
+            await self.world.check.keep()
         self.world.restart()
         await self.world.check.recover()
 

@@ -84,8 +84,14 @@ def pair(quick: Cluster, apache_cluster: ApacheCluster, java: Driver) -> Iterato
             side.sent = send(side, pair.topic)
             consumer = stack.enter_context(consume(side, pair.topic, pair.group, instance))
             consumer.await_messages(4)
-            consumer.persist_offsets()
+            until(lambda c=consumer, s=side: has_committed(c, s, pair.group), 60, "all offsets committed")
         yield pair
+
+
+def has_committed(consumer: PushConsumer, side: Side, group: str) -> bool:
+    """Whether the broker has the offsets of everything; a message counts a moment after its listener has seen it."""
+    consumer.persist_offsets()
+    return "Diff Total: 0" in side.mqadmin("consumerProgress", "-g", group)
 
 
 def create(side: Side, topic: str) -> None:

@@ -254,3 +254,32 @@ async def test_lines_and_remarks_are_short_whatever_a_peer_sends(serve, dial, ca
     assert all(len(line) < LONGEST + LONGEST_TRACEBACK + 200 for line in lines(caplog))
     assert len(lines(caplog)) == 2
     assert all(record.exc_info is None for record in caplog.records if record.levelno >= logging.WARNING)
+
+
+async def test_a_slow_link_that_goes_on_may_finish_a_large_frame(serve):
+    clock = ManualClock()
+    server = await serve(clock=clock)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    data, step = encode(Command(ECHO, body=bytes(10 * MIB))), MIB // 4
+    for at_byte in range(0, len(data), step):
+        writer.write(data[at_byte : at_byte + step])
+        await writer.drain()
+        [connection] = server.connections
+        arrived = min(at_byte + step, len(data))
+        await until(lambda c=connection, n=arrived: c._decoder.pending in (0, n))
+        await advance(clock, 1)
+    assert await asyncio.wait_for(reader.readexactly(4), 60)
+    assert not server.dropped["slow"]
+    writer.close()
+
+
+async def test_a_large_frame_that_stands_still_is_cut_in_time(serve):
+    clock = ManualClock()
+    server = await serve(clock=clock)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(encode(Command(ECHO, body=bytes(10 * MIB)))[: 5 * MIB])
+    await until(lambda: any(c._decoder.pending == 5 * MIB for c in server.connections))
+    await advance(clock, 33)
+    assert not await asyncio.wait_for(reader.read(), 30)
+    assert server.dropped["slow"] == 1
+    writer.close()

@@ -5,7 +5,10 @@ read. The folders are concerns: `send`, `pull`, `tables` (topics, groups, offset
 `delay`, `transactions`, `retry`, `admin`, `stats`, `config`. The other modules are used by several of them.
 """
 
-from ariane.broker.config import BrokerOptions
-from ariane.broker.server import Broker
+from ariane.extras import extra
+
+with extra("broker", "the broker"):
+    from ariane.broker.config import BrokerOptions
+    from ariane.broker.server import Broker
 
 __all__ = ["Broker", "BrokerOptions"]

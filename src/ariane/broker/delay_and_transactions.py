@@ -69,6 +69,7 @@ class DelayAndTransactions:
             lambda: options.current,
             clock,
             give_up_topic=lambda: self._ensure(CHECK_MAX_TIME_TOPIC),
+            flushed=self._flushed,
         )
         self._periodics = [
             *self.progress.periodics(),
@@ -112,6 +113,11 @@ class DelayAndTransactions:
         await self.check.round()
         self._store.dispatch_now()
 
+    async def _flushed(self) -> bool:
+        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._store.when_flushed(self._store.log.written, lambda ok: None if done.done() else done.set_result(ok))
+        return await done
+
     # Start and stop.
 
     def start(self) -> None:
@@ -133,7 +139,7 @@ class DelayAndTransactions:
         if self._recovery is not None:
             self._recovery.cancel()
             await asyncio.gather(self._recovery, return_exceptions=True)
-            self.check.keep()
+            await self.check.keep()
             await self._persistence.save_offsets()
             await self.progress.save()
 

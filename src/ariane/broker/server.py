@@ -239,6 +239,7 @@ class Broker:
             self.persistence.load()
             if not found.clean and (moved := self.offsets.limit_to(self.store.max_offset)):
                 log.warning("%d committed offsets were beyond the end of their queue and are moved back to it", moved)
+                await self.persistence.save_offsets()  # before new messages take their places
             self._loaded = True
             self.store.start(asyncio.get_running_loop())
             self.store.add_dispatch_listener(self.longpoll.arrived)

@@ -35,7 +35,7 @@ from ariane.protocol.headers import (
 from ariane.protocol.units import body_crc
 from ariane.remoting import Connection, Handler
 
-LARGE_COMPRESSED: Final = 1 << 12  # bytes of a compressed registration that is decoded off the loop
+LARGE_COMPRESSED: Final = 1 << 8  # bytes of a compressed registration that is decoded off the loop
 LARGE: Final = 1 << 18  # the same of one that is not compressed
 LARGEST_CONFIG: Final = 1 << 16
 SEE_FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."  # Java clients look for it
@@ -104,13 +104,17 @@ class Handlers:
         self._decoding[broker.address] = request
         try:
             async with self._one_at_a_time:
+                self._check_wanted(connection, request, broker)
                 table, filters = await asyncio.to_thread(self._decode, request, header)
-            if self._decoding.get(broker.address) is not request or not connection.is_open:
-                raise ResponseError(ResponseCode.SYSTEM_ERROR, "a later request of the broker overtook this one")
+            self._check_wanted(connection, request, broker)
             return self._register(connection, request, broker, table, filters)
         finally:
             if self._decoding.get(broker.address) is request:
                 del self._decoding[broker.address]
+
+    def _check_wanted(self, connection: Connection, request: Command, broker: Broker) -> None:
+        if self._decoding.get(broker.address) is not request or not connection.is_open:
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, "a later request of the broker overtook this one")
 
     def _decode(self, request: Command, header: RegisterBrokerRequest) -> Registration:
         """Decode topics and filter servers of a registration; before 3.0.11 it had topics alone."""

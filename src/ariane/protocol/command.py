@@ -81,6 +81,12 @@ class Command:
             fields = self._fields = _decode(self._raw).extFields or {} if self._raw else {}
         return fields
 
+    @property
+    def size(self) -> int:
+        """About the bytes that the request came in."""
+        header = len(self._raw) or sum(len(name) + len(value) for name, value in self.fields.items())
+        return header + len(self.body)
+
     def wire_fields(self) -> dict[str, str]:
         """The extension fields as a signature covers them: like `fields`, but a JSON null is there as `null`."""
         if not self._raw or (fields := _nulls_as_text(self._raw)) is None:

@@ -4,7 +4,7 @@
 several threads share: one takes it for one request, the others use the event loop.
 """
 
-import select
+import selectors
 import socket
 import threading
 from collections.abc import Callable
@@ -97,7 +97,9 @@ class BlockingConnection:
     @property
     def is_stale(self) -> bool:
         """Whether something has come although nothing is awaited: the peer has closed, most likely."""
-        return bool(select.select([self._socket], [], [], 0)[0])
+        with selectors.DefaultSelector() as selector:  # select.select refuses descriptors above 1023
+            selector.register(self._socket, selectors.EVENT_READ)
+            return bool(selector.select(0))
 
     def shut_down(self) -> None:
         """End the connection from another thread: the one that uses it gets SendFailed, and closes it.

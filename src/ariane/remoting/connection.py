@@ -121,6 +121,8 @@ class Connection:
         """Bytes of memory that were counted for this connection: an unfinished frame, running requests, answers."""
         self._unfinished = -1  # which frame was unfinished when the guard last looked
         self._unfinished_since = 0.0
+        self._pending_seen = 0
+        self._looked_at = 0.0
         self._congested_since = 0.0
         self._unread = 0  # most bytes that waited for the peer to read them, since it stopped
         self._closed_at = 0.0
@@ -320,6 +322,11 @@ class Connection:
         else:
             self._transport.close()
 
+    @property
+    def releasable(self) -> int:
+        """Bytes that `drop` releases: requests that run keep theirs."""
+        return self.held - self._running_size
+
     def quiet(self) -> None:
         """Accept no more requests; those that run are still answered."""
         self._quiet = True
@@ -338,6 +345,7 @@ class Connection:
         if not self.is_open:
             return "it does not read what was written before the close" if now - self._closed_at >= timeout else ""
         if self._congested:
+            self._unfinished = -1  # reading is paused: the peer cannot finish its frame
             self._weigh()
             allowed = timeout + self._unread / SLOWEST
             late = now - self._congested_since >= allowed
@@ -345,10 +353,13 @@ class Connection:
         pending = self._decoder.pending
         if self._stalled or not (pending or (self._tls is not None and self._tls.unfinished)):
             self._unfinished = -1
-        elif self._unfinished != self._decoder.splits:
+            return ""
+        elapsed, self._looked_at = now - self._looked_at, now
+        arrived, self._pending_seen = pending - self._pending_seen, pending
+        if self._unfinished != self._decoder.splits:
             self._unfinished = self._decoder.splits
             self._unfinished_since = now
-        elif now - self._unfinished_since >= timeout:
+        elif now - self._unfinished_since >= timeout and arrived < SLOWEST * elapsed:  # a slow link may go on
             what = f"{pending} bytes of a frame that did not arrive whole" if pending else "a TLS record or handshake"
             return f"{what} in {timeout:g} s"
         return ""

@@ -50,6 +50,11 @@ class Guarded(Protocol):
         """Bytes of memory that the connection is known to hold."""
         ...
 
+    @property
+    def releasable(self) -> int:
+        """Bytes of it that closing the connection releases."""
+        ...
+
     def overdue(self, now: float, timeout: float) -> str:
         """What the peer took too long for; empty when nothing."""
         ...
@@ -88,8 +93,8 @@ class Guard:
         """Count bytes that a connection holds more or less; close those that hold most while it is too much."""
         self.buffered += change
         while self._most and self.buffered > self._most:
-            worst = max((c for c in self._connections if c.is_open), key=lambda c: c.held, default=None)
-            if worst is None or not worst.held:
+            worst = max((c for c in self._connections if c.is_open), key=lambda c: c.releasable, default=None)
+            if worst is None or worst.releasable <= 0:
                 return
             self.dropped["memory"] += 1
             text = "%s: closing %s: it holds %d of %d bytes that are buffered for all peers, more than the limit of %d"

@@ -54,6 +54,7 @@ class QueueFlusher:
         self._flusher = flusher
         self._health = health
         self._busy = False
+        self._lower_to: int | None = None
         self._last_thorough = clock.monotonic()
         self._last_offset = 0
 
@@ -87,11 +88,13 @@ class QueueFlusher:
         if error is not None:
             self._table.reader.doomed = round_.work.doomed + self._table.reader.doomed
             self._health.fail("queues", f"queue entries could not be written: {error}")
+            self._lower_late()
             return
         self._health.clear("queues")
         self._table.wrote(round_.work, keep)
         if round_.saved is not None:
             self.checkpoint = round_.saved
+        self._lower_late()
         if self._index is not None:
             self._index.finished = [file for file in self._index.finished if file not in round_.finished]
 
@@ -104,9 +107,17 @@ class QueueFlusher:
 
     def lower(self, ms: int) -> None:
         """Lower the checkpoint to `ms` after the clock went back or the log was cut: newer messages are not durable."""
+        if self._busy:  # the round saves its own plan first
+            self._lower_to = ms if self._lower_to is None else min(ms, self._lower_to)
+            return
         old = self.checkpoint
         self.checkpoint = Checkpoint(min(old.log_time, ms), min(old.queue_time, ms), min(old.index_time, ms))
         self.checkpoint.save(self._files, self._layout.checkpoint)
+
+    def _lower_late(self) -> None:
+        ms, self._lower_to = self._lower_to, None
+        if ms is not None:
+            self.lower(ms)
 
     def index_files(self) -> tuple[list[IndexFile], IndexFile | None]:
         """The index files that are full, and the one that is being filled."""

@@ -164,7 +164,10 @@ class MessageStore(StoreReader):
         self.flusher.flushed_time = recovery.checkpoint.log_time
         self.filler.last_store_time = max(self.filler.last_store_time, recovery.checkpoint.queue_time)
         self._appender.last_time = self.filler.last_store_time
-        files.replace(self.layout.abort, files.boot().encode())
+        try:
+            files.replace(self.layout.abort, files.boot().encode())
+        except OSError:  # a full disk: an empty file needs no block, and an unknown boot counts as another one
+            files.replace(self.layout.abort, b"")
         self.retention.check_disk()
         report.log_min, report.log_max = self.log.min_offset, self.log.end
         report.queues = len(self.table)

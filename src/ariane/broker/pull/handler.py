@@ -30,6 +30,7 @@ from ariane.store.results import MessageFilter
 
 _MASTER: Final = 0
 _FOUND: Final = GetStatus.FOUND
+_LARGEST_PARKED: Final = 1 << 16  # bytes of a pull that is kept; a larger one is answered at once
 _CODES: Final = {
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -133,7 +134,8 @@ class PullHandler:
         code = _CODES.get(status)
         if code is None:  # the queue is empty or not there yet
             code = ResponseCode.PULL_OFFSET_MOVED if pull.queue_offset else ResponseCode.PULL_NOT_FOUND
-        if code == ResponseCode.PULL_NOT_FOUND and may_wait and pull.kind.sys_flag & SUSPEND:
+        waits = may_wait and pull.kind.sys_flag & SUSPEND and request.size <= _LARGEST_PARKED
+        if code == ResponseCode.PULL_NOT_FOUND and waits:
             self._park(connection, request, pull, filter)
             return None
         if code == ResponseCode.PULL_OFFSET_MOVED:

@@ -162,8 +162,13 @@ class JournaledTable(KeptTable):
                 break
         self._changes()  # nothing is due: the file below holds it
         if records:
-            log.info("%s: %d records folded into %s", self._journal.path, len(records), self.path.name)
-            self._replace(self._encode())
+            try:
+                self._replace(self._encode())
+            except OSError as error:  # the journal stays as it is, and the next write is a whole one
+                self._whole = True
+                log.error("%s: not folded into %s: %s", self._journal.path, self.path.name, error)
+            else:
+                log.info("%s: %d records folded into %s", self._journal.path, len(records), self.path.name)
         else:
             self._journal.restart(self._file.text)
 

@@ -52,8 +52,12 @@ class Pruning:
         self._locks.expire()
         if self._topics_seen != self._topics.version:  # offsets lose their queue when a topic changes
             self._topics_seen = self._topics.version
-            self._offsets.drop_dead_queues(self._queues.exists)
+            self._offsets.drop_dead_queues(self._is_alive)
         self._drop_unused_groups()
+
+    def _is_alive(self, topic: str, queue_id: int) -> bool:
+        """A queue with messages keeps its offsets, also when topics.json lost its topic."""
+        return self._queues.exists(topic, queue_id) or self._store.max_offset(topic, queue_id) > 0
 
     def _drop_unused_groups(self) -> None:
         """Delete groups that came into being by use, have no member, and never committed an offset or failed a message.

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from ariane.broker.transactions.half_messages import CHECK_GROUP, HALF_QUEUE, RECENT, HalfLog, HalfQueue, identity
@@ -167,6 +167,7 @@ class TransactionCheck:
         rules: Callable[[], CheckRules],
         clock: Clock,
         give_up_topic: Callable[[], None] = lambda: None,
+        flushed: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         self._queue = queue
         self._store = store
@@ -176,6 +177,7 @@ class TransactionCheck:
         self._rules = rules
         self._clock = clock
         self._give_up_topic = give_up_topic
+        self._flushed = flushed
         self._report = RoundReport()
         self.asked = 0
         self.given_up = 0
@@ -241,13 +243,18 @@ class TransactionCheck:
             looked += 1
             if looked % BATCH == 0:
                 await asyncio.sleep(0)
-        self.keep()
+        await self.keep()
         self._report.write()
 
-    def keep(self) -> None:
-        """Commit both fronts as Apache's broker does, so that either broker continues where the other stopped."""
-        self._offsets.reset(CHECK_GROUP, HALF_TOPIC, HALF_QUEUE, self._queue.half)
-        self._offsets.reset(CHECK_GROUP, HALF_OP_TOPIC, HALF_QUEUE, self._queue.op)
+    async def keep(self) -> None:
+        """Commit both fronts as Apache's broker does, once the copies that moved them are on the disk.
+
+        The other way round a power cut would lose a half message that counts as stored again.
+        """
+        half, op = self._queue.half, self._queue.op
+        if self._flushed is None or await self._flushed():
+            self._offsets.reset(CHECK_GROUP, HALF_TOPIC, HALF_QUEUE, half)
+            self._offsets.reset(CHECK_GROUP, HALF_OP_TOPIC, HALF_QUEUE, op)
 
     def _look(self, end: int) -> bool:
         """Check the oldest undecided half message; False when it, and so all after it, must wait."""

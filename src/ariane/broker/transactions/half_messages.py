@@ -120,7 +120,8 @@ def check_decision(half: Unit | None, header: EndTransactionRequest) -> Unit:
 
 def identity(half: Unit) -> str:
     """The identity that a half message shares with its copies: the unique key, or else its own queue offset."""
-    return properties_of(half).get(UNIQUE_KEY) or f"@{half.queue_offset}"
+    key = properties_of(half).get(UNIQUE_KEY)
+    return f"{key}@{half.born_time}" if key else f"@{half.queue_offset}"
 
 
 class HalfQueue:

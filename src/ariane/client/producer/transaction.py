@@ -195,15 +195,11 @@ class TransactionProducer(Producer):
 
         A delay level is dropped, as Apache's client does: brokers have no delayed half messages.
         """
-        instance = self._running()
+        self._running()
         properties = {name: value for name, value in message.properties.items() if name != DELAY}
         properties |= {TRANSACTION_PREPARED: "true", PRODUCER_GROUP: self._group}
         half = Message.with_properties(message.topic, message.body, properties, message.flag)
         check_message(half, self._options)
-        for queue in (await self._sender.route(half.topic)).write_queues:
-            await instance.register(
-                await instance.calls.master(queue), self._group
-            )  # a broker asks back only whom it knows
         return await self.send(half, timeout=timeout)
 
     async def end_transaction(
