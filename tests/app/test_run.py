@@ -163,7 +163,7 @@ def test_an_application_runs_shows_its_health_and_stops_gracefully(
     (program / "out" / "go").touch()
     assert running.process.wait(PATIENCE) == 0
     assert "9" in done(program)
-    assert "offsets are stored" in running.text()
+    assert "handlers have finished" in running.text()
 
 
 def test_workers_share_the_messages_and_are_started_again(

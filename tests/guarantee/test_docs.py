@@ -15,7 +15,7 @@ EXAMPLES = BLOCK.findall((DOCS / "guarantee.md").read_text())
 
 @pytest.mark.parametrize("code", EXAMPLES, ids=[str(number) for number, _ in enumerate(EXAMPLES, 1)])
 def test_the_example_runs(code: str, cluster: Cluster, tmp_path: Path) -> None:
-    for topic in ("payments", "invoices", "parcels"):
+    for topic in ("transfers", "invoices", "parcels"):
         cluster.create_topic(topic)
     script = tmp_path / "example.py"
     script.write_text(code.replace("127.0.0.1:9876", cluster.name_servers))
@@ -25,5 +25,5 @@ def test_the_example_runs(code: str, cluster: Cluster, tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stderr == ""
-    if "CREATE TABLE account" in code:
+    if "CREATE TABLE IF NOT EXISTS account" in code:
         assert ran.stdout == "[('ann', 70), ('bob', 30)]\n"

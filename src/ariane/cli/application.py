@@ -80,7 +80,7 @@ async def _serve(loaded: Ariane, host: str | None, port: int | None) -> None:
             console.print("Stopping ...")
     finally:
         await health.stop()
-    console.print("Stopped; handlers have finished, offsets are stored.")
+    console.print("Stopped; handlers have finished.")
 
 
 @app.command()

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from sqlalchemy.exc import SQLAlchemyError
 
 from ariane.cli.messages import DEFAULT_NAMESRV, NameServers
@@ -66,7 +66,8 @@ def list_stubs(
         for stub in stubs:
             print(json.dumps(_plain(stub)))
         return
-    table = Table("message", "group", "topic", "status", "sent", "created", "needs a person because", box=None)
+    message = Column("message", no_wrap=True, min_width=32)  # whole, so that it can be copied
+    table = Table(message, "group", "topic", "status", "sent", "created", "needs a person because", box=None)
     for stub in stubs:
         table.add_row(
             escape(stub.message_id),

@@ -81,7 +81,8 @@ class MessageStore(StoreReader):
             self._lock = files.lock(self.layout.lock, note)
         except LockHeld as held:
             holder = held.holder.removeprefix("lock").strip() or "held by another broker"
-            raise StoreLocked(f"the store {self.layout.root} is in use: {holder}") from None
+            text = f"the store {self.layout.root} is in use: {holder}; stop it, or use another folder"
+            raise StoreLocked(text) from None
         clean = not files.exists(self.layout.abort)
         same_boot = not clean and files.boot() == files.read(self.layout.abort).decode(errors="replace") != ""
         report = RecoveryReport(clean=clean, rebooted=not clean and not same_boot)
