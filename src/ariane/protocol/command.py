@@ -81,8 +81,7 @@ class Command:
             fields = self._fields = _decode(self._raw).extFields or {} if self._raw else {}
         return fields
 
-    @property
-    def size(self) -> int:
+    def wire_size(self) -> int:
         """About the bytes that the request came in."""
         header = len(self._raw) or sum(len(name) + len(value) for name, value in self.fields.items())
         return header + len(self.body)

@@ -134,7 +134,7 @@ class PullHandler:
         code = _CODES.get(status)
         if code is None:  # the queue is empty or not there yet
             code = ResponseCode.PULL_OFFSET_MOVED if pull.queue_offset else ResponseCode.PULL_NOT_FOUND
-        waits = may_wait and pull.kind.sys_flag & SUSPEND and request.size <= _LARGEST_PARKED
+        waits = may_wait and pull.kind.sys_flag & SUSPEND and request.wire_size() <= _LARGEST_PARKED
         if code == ResponseCode.PULL_NOT_FOUND and waits:
             self._park(connection, request, pull, filter)
             return None
