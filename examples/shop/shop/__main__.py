@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 
@@ -19,6 +20,7 @@ def main() -> None:
     arguments.add_argument("--broker-port", type=int, default=10911)
     given = arguments.parse_args()
     servers = f"127.0.0.1:{given.namesrv_port}"
+    signal.signal(signal.SIGTERM, stop)
     cluster = subprocess.Popen(
         [
             *(sys.executable, "-c", "from ariane.cli import main; main()", "up", "--no-first-message"),
@@ -33,6 +35,11 @@ def main() -> None:
     finally:
         cluster.terminate()
         cluster.wait()
+
+
+def stop(number: int, frame: object) -> None:
+    """End by an exception, so that the cluster is stopped too."""
+    sys.exit(0)
 
 
 def wait_for_cluster(servers: str, cluster: "subprocess.Popen[bytes]") -> None:
