@@ -120,11 +120,14 @@ class DelayAndTransactions:
 
     # Start and stop.
 
-    def start(self) -> None:
-        """Load the progress; on a master, deliver delayed messages and check half messages from now on."""
+    def load(self) -> None:
+        """Load the progress of the delay levels. Call it once, before the role starts."""
         self.progress.load()
-        if self._options.current.broker_role == "SLAVE":
-            return  # a slave copies what its master delivers and decides
+
+    async def start(self) -> None:
+        """The broker is a master: deliver delayed messages and check half messages from now on."""
+        self.delay.correct()
+        self.transactions.queue.clear()
         self.check.load()
         self._recovery = asyncio.get_running_loop().create_task(self._recover(), name="read decided transactions")
         self.delay.start()
@@ -139,6 +142,7 @@ class DelayAndTransactions:
         if self._recovery is not None:
             self._recovery.cancel()
             await asyncio.gather(self._recovery, return_exceptions=True)
+            self._recovery = None
             await self.check.keep()
             await self._persistence.save_offsets()
             await self.progress.save()

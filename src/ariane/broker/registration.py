@@ -9,6 +9,7 @@ from zlib import crc32
 
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.periodic import Periodic
+from ariane.broker.role import Role
 from ariane.broker.tables.topics import TopicTable
 from ariane.env import Clock
 from ariane.errors import ArianeError, ResponseError
@@ -46,6 +47,7 @@ class Registration:
         client: Client,
         options: LiveOptions,
         topics: TopicTable,
+        role: Role,
         clock: Clock,
         *,
         address: Callable[[], str],
@@ -54,6 +56,7 @@ class Registration:
         self._client = client
         self._options = options
         self._topics = topics
+        self._role = role
         self._clock = clock
         self._address = address
         self._ha_address = ha_address
@@ -68,6 +71,7 @@ class Registration:
         """The master of this broker's name, as the name servers answer."""
         self.master_ha_address: str | None = None
         topics.on_change.append(lambda _: self.soon())
+        role.on_change(self._role_changed)
 
     @property
     def name_servers(self) -> list[str]:
@@ -100,6 +104,11 @@ class Registration:
             self.soon()
         if self._task is not None:
             await asyncio.wait({self._task})
+
+    def _role_changed(self) -> None:
+        if self._role.is_master:
+            self._topics.touch()
+        self.soon()
 
     def lost(self, connection: Connection) -> None:
         """Register again at once with a name server whose connection was closed."""
@@ -156,7 +165,7 @@ class Registration:
     async def _changed_at(self, address: str) -> bool:
         """Whether a name server holds another version of the topics."""
         o, version = self._options.current, self._topics.version
-        header = QueryDataVersionRequest(o.broker_name, self._address(), o.broker_cluster_name, o.broker_id)
+        header = QueryDataVersionRequest(o.broker_name, self._address(), o.broker_cluster_name, self._role.broker_id)
         command = Command(RequestCode.QUERY_DATA_VERSION, header.fields(), version.encode())
         try:
             response = await self._request(address, command)
@@ -173,7 +182,7 @@ class Registration:
             broker_addr=self._address(),
             cluster_name=o.broker_cluster_name,
             ha_server_addr=self._ha_address(),
-            broker_id=o.broker_id,
+            broker_id=self._role.broker_id,
             compressed=o.compressed_register,
             body_crc32=crc32(body) & 0x7FFFFFFF,
         )
@@ -196,7 +205,7 @@ class Registration:
 
     async def _unregister_at(self, address: str) -> None:
         o = self._options.current
-        header = UnregisterBrokerRequest(o.broker_name, self._address(), o.broker_cluster_name, o.broker_id)
+        header = UnregisterBrokerRequest(o.broker_name, self._address(), o.broker_cluster_name, self._role.broker_id)
         command = Command(RequestCode.UNREGISTER_BROKER, header.fields())
         try:
             await self._client.request(address, command, UNREGISTER_TIMEOUT)

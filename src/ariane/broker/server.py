@@ -34,6 +34,7 @@ from ariane.broker.read_cycle import ReadCycle
 from ariane.broker.registration import Registration
 from ariane.broker.retry.dead_letters import DeadLettersHandler
 from ariane.broker.retry.send_back import SendBackHandler
+from ariane.broker.role import Role, RoleKind
 from ariane.broker.send.acknowledge import Acknowledge
 from ariane.broker.send.flow import FlowControl
 from ariane.broker.send.handler import SendHandler
@@ -111,6 +112,7 @@ class Broker:
         self.live = live = LiveOptions(options)
         self.started_ms = 0
         self.store = store = MessageStore(store_options(options, delay_of(options)), env)
+        self.role = role = Role(_first_role(options), options.broker_id, store=store)
         self.writer = writer = MessageWriter(store)
         self.topics = topics = TopicTable(options, clock)
         self.queues = queues = Queues(topics, store)
@@ -132,7 +134,7 @@ class Broker:
             name="broker-out",
         )
         self.registration = Registration(
-            client, live, topics, clock, address=lambda: self.address, ha_address=lambda: self.ha_address
+            client, live, topics, role, clock, address=lambda: self.address, ha_address=lambda: self.ha_address
         )
         self.acknowledge = acknowledge = Acknowledge(
             store,
@@ -156,7 +158,7 @@ class Broker:
         self.expressions = compiler = new_compiler(options, clock)
         self.filters = filters = new_filters(options, compiler)
         self.longpoll = longpoll = LongPoll(store, clock)
-        send_targets = SendTargets(topics, persistence.topics, groups, store, stats, live, failures)
+        send_targets = SendTargets(topics, persistence.topics, groups, store, stats, live, role, failures)
         pull_targets = PullTargets(topics, groups, store, stats, live)
         subscriptions = Subscriptions(clients, filters, compiler, live)
         self.handlers: dict[int, Handler] = request_table(
@@ -177,7 +179,7 @@ class Broker:
                 random,
             ),
             ReplyHandler(clients, send_targets, writer, stats, live, clock, random),
-            PullHandler(store, pull_targets, subscriptions, longpoll, offsets, writer, stats, live, clock),
+            PullHandler(store, pull_targets, subscriptions, longpoll, offsets, writer, stats, role, live, clock),
             SendBackHandler(
                 topics,
                 persistence.topics,
@@ -191,15 +193,15 @@ class Broker:
                 random,
             ),
             TransactionHandler(
-                detours.transactions, detours, detours.delay, store, writer, acknowledge, stats, failures, live
+                detours.transactions, detours, detours.delay, store, writer, acknowledge, stats, failures, role
             ),
             ClientsHandler(clients, groups, topics, compiler, live),
             OffsetsHandler(offsets, queues, groups, store, live),
             QueueLocksHandler(locks, queues, groups, live),
-            TopicsHandler(topics, persistence.topics, self.registration, store, live),
+            TopicsHandler(topics, persistence.topics, self.registration, store, role, live),
             DeadLettersHandler(topics, store, writer, stats, random),
-            AdminTopicsHandler(topics, persistence.topics, store, offsets, clients, stats, live),
-            AdminGroupsHandler(groups, persistence.groups, offsets, stats, live),
+            AdminTopicsHandler(topics, persistence.topics, store, offsets, clients, stats, role, live),
+            AdminGroupsHandler(groups, persistence.groups, offsets, stats, role, live),
             AdminClientsHandler(clients),
             AdminOffsetsHandler(offsets, topics, clients, detours.delay),
             AdminConfigHandler(live, files, clock),
@@ -212,7 +214,8 @@ class Broker:
             ),
             AdminStoreHandler(store, topics, clients, filters),
         )
-        self.parts: list[Part] = [detours, Expressions(filters, clients, persistence, clock)]
+        self.parts: list[Part] = [Expressions(filters, clients, persistence, clock)]
+        role.on_master(detours)
         self._gates = gates
         self._observers = observers
         self._server = self._new_server(self.handlers)
@@ -245,7 +248,9 @@ class Broker:
             self.store.add_dispatch_listener(self.longpoll.arrived)
             await self._server.start(self.options.bind_address, self.options.listen_port)
             self.writer.host = await _packed(self.options.broker_ip1, self.port)
+            self.detours.load()
             self._start_parts()
+            await self.role.start()
             await self._start_vip()
             await self.registration.register()
         except BaseException:
@@ -259,6 +264,7 @@ class Broker:
         await self._server.stop()
         if self._vip is not None:
             await self._vip.stop()
+        await self.role.stop()
         while self._started:
             await self._started.pop().stop()
         if self._loaded:
@@ -343,6 +349,11 @@ class Broker:
     def _connection_closed(self, connection: Connection) -> None:
         self.clients.connection_closed(connection)
         self.longpoll.connection_closed(connection)
+
+
+def _first_role(options: BrokerOptions) -> RoleKind:
+    """The role at start. A DLedger member is a slave until its group has elected."""
+    return RoleKind.SLAVE if options.broker_id < 0 else RoleKind(options.broker_role)
 
 
 def _log_recovery(found: RecoveryReport) -> None:

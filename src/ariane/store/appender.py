@@ -52,7 +52,7 @@ class Appender:
 
     def append(self, unit: Unit) -> PutResult:
         """Append one message."""
-        queue = self._table.find(unit.topic, unit.queue_id) if self._health.writable else None
+        queue = self._table.find(unit.topic, unit.queue_id) if self._health.accepts else None
         if queue is None:
             return self._refuse(PutStatus.MESSAGE_ILLEGAL)
         result = self.put(
@@ -83,7 +83,7 @@ class Appender:
         if len(properties) > MAX_PROPERTIES:
             return self._refuse(PutStatus.PROPERTIES_TOO_LONG)
         size = fixed_size(born_host, store_host, queue.topic_field) + len(body) + len(properties)
-        if not self._health.writable or size > self.largest_unit or len(body) > self.max_message_size:
+        if not self._health.accepts or size > self.largest_unit or len(body) > self.max_message_size:
             return self._refuse(PutStatus.MESSAGE_ILLEGAL)
         try:
             at = self._log.reserve(size)
@@ -112,7 +112,7 @@ class Appender:
     def append_batch(self, unit: Unit) -> PutResult:
         """Append the messages of a batch contiguously; none of them when one is illegal."""
         queue = self._table.find(unit.topic, unit.queue_id)
-        if queue is None or not self._health.writable:
+        if queue is None or not self._health.accepts:
             return self._refuse(PutStatus.MESSAGE_ILLEGAL)
         batch = Batch(unit, queue)
         if not batch.fits:
@@ -150,7 +150,7 @@ class Appender:
 
     def _refuse(self, status: PutStatus) -> PutResult:
         self._stats.put_failed += 1
-        return PutResult(status if self._health.writable else PutStatus.SERVICE_NOT_AVAILABLE, count=0)
+        return PutResult(status if self._health.accepts else PutStatus.SERVICE_NOT_AVAILABLE, count=0)
 
     def _no_room(self, error: OSError) -> PutResult:
         self._stats.put_failed += 1

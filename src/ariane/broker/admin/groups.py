@@ -5,6 +5,7 @@ from __future__ import annotations
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.refusals import not_on_a_slave
 from ariane.broker.request_bodies import body_of
+from ariane.broker.role import Role
 from ariane.broker.stats import BrokerStats
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.offsets import OffsetTable
@@ -24,17 +25,24 @@ class AdminGroupsHandler:
     """Configuration of groups."""
 
     def __init__(
-        self, groups: GroupTable, groups_file: KeptTable, offsets: OffsetTable, stats: BrokerStats, options: LiveOptions
+        self,
+        groups: GroupTable,
+        groups_file: KeptTable,
+        offsets: OffsetTable,
+        stats: BrokerStats,
+        role: Role,
+        options: LiveOptions,
     ) -> None:
         self._groups = groups
         self._groups_file = groups_file
         self._offsets = offsets
         self._stats = stats
+        self._role = role
         self._options = options
 
     async def update(self, _: Connection, request: Command) -> Command:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: create a group or change it."""
-        if self._options.current.broker_role == "SLAVE":
+        if self._role.is_slave:
             raise not_on_a_slave()
         config = body_of(SubscriptionGroupConfig, request)
         _check(config)
@@ -48,7 +56,7 @@ class AdminGroupsHandler:
 
     async def delete(self, _: Connection, request: Command) -> Command:
         """DELETE_SUBSCRIPTIONGROUP: remove a group; online members create it again where options allow that."""
-        if self._options.current.broker_role == "SLAVE":
+        if self._role.is_slave:
             raise not_on_a_slave()
         header = DeleteSubscriptionGroupRequest.parse(request.fields)
         self._groups.delete(header.group_name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.names import check_not_system, check_topic
 from ariane.broker.refusals import not_on_a_slave
+from ariane.broker.role import Role
 from ariane.broker.stats import BrokerStats
 from ariane.broker.tables.clients import ClientTable
 from ariane.broker.tables.offsets import OffsetTable
@@ -29,6 +30,7 @@ class AdminTopicsHandler:
         offsets: OffsetTable,
         clients: ClientTable,
         stats: BrokerStats,
+        role: Role,
         options: LiveOptions,
     ) -> None:
         self._topics = topics
@@ -37,19 +39,19 @@ class AdminTopicsHandler:
         self._offsets = offsets
         self._clients = clients
         self._stats = stats
+        self._role = role
         self._options = options
 
     async def delete(self, _: Connection, request: Command) -> Command:
         """DELETE_TOPIC_IN_BROKER: remove a topic, its queues and the offsets in it."""
-        options = self._options.current
-        if options.broker_role == "SLAVE":
+        if self._role.is_slave:
             raise not_on_a_slave()
         topic = check_topic(DeleteTopicRequest.parse(request.fields).topic)
         check_not_system(topic, frozenset(self._topics.system))
         self._topics.delete(topic)
         self._store.delete_topic(topic)
         self._offsets.remove_topic(topic)
-        if options.auto_delete_unused_stats:
+        if self._options.current.auto_delete_unused_stats:
             self._stats.topic_deleted(topic)
         await self._topics_file.confirm()
         return request.reply()

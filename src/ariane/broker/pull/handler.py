@@ -11,6 +11,7 @@ from ariane.broker.pull.answer import found_head, pull_fields
 from ariane.broker.pull.longpoll import LongPoll, Parked
 from ariane.broker.pull.subscriptions import Subscriptions
 from ariane.broker.pull.target import PullTarget, PullTargets
+from ariane.broker.role import Role
 from ariane.broker.stats.counting import BrokerStats, GetCell
 from ariane.broker.tables.offsets import OffsetTable
 from ariane.env import Clock
@@ -53,6 +54,7 @@ class PullHandler:
         offsets: OffsetTable,
         writer: MessageWriter,
         stats: BrokerStats,
+        role: Role,
         options: LiveOptions,
         clock: Clock,
     ) -> None:
@@ -63,15 +65,20 @@ class PullHandler:
         self._offsets = offsets
         self._writer = writer
         self._stats = stats
+        self._role = role
         self._options = options
         self._clock = clock
+        self._is_slave = role.is_slave
+        role.on_change(self._role_changed)
         options.follow(self._take_options)
         longpoll.resume = self.resume
 
     def _take_options(self, options: BrokerOptions) -> None:
-        self._is_slave = options.broker_role == "SLAVE"
         self._slave_read = options.slave_read_enable
         self._disk_fall = options.disk_fall_recorded
+
+    def _role_changed(self) -> None:
+        self._is_slave = self._role.is_slave
 
     def pull(self, connection: Connection, request: Command) -> Command | None:
         """Answer with messages, park the pull, or answer with the reason why there are none."""

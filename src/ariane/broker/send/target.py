@@ -5,6 +5,7 @@ from __future__ import annotations
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.names import check_may_send, check_topic
 from ariane.broker.refusals import FAQ, broker_is_read_only, topic_is_read_only
+from ariane.broker.role import Role
 from ariane.broker.send.put_status import PutFailures
 from ariane.broker.stats.counting import BrokerStats
 from ariane.broker.tables.groups import GroupTable
@@ -64,7 +65,7 @@ class SendTarget:
 
 
 class SendTargets:
-    """The topics that clients were found to be allowed to send to, forgotten when topics or options change."""
+    """The topics that clients were allowed to send to, forgotten when topics, options or the role change."""
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class SendTargets:
         store: MessageStore,
         stats: BrokerStats,
         options: LiveOptions,
+        role: Role,
         failures: PutFailures,
     ) -> None:
         self._topics = topics
@@ -82,11 +84,13 @@ class SendTargets:
         self._store = store
         self._stats = stats
         self._options = options
+        self._role = role
         self._failures = failures
         self._known: dict[str, SendTarget] = {}
         self._new: set[str] = set()
         topics.on_change.append(lambda _: self._known.clear())
         options.follow(lambda _: self._known.clear())
+        role.on_change(self._known.clear)
 
     def get(self, topic: str) -> SendTarget | None:
         """The target, if the topic was checked before."""
@@ -98,7 +102,7 @@ class SendTargets:
         Apache's broker leaves a drained broker to the routes and refuses ordered topics only; here it drains.
         """
         options = self._options.current
-        if options.broker_role == "SLAVE":
+        if self._role.is_slave:
             raise self._failures.of(PutStatus.SERVICE_NOT_AVAILABLE)
         if not options.broker_permission & WRITE:
             raise broker_is_read_only(options.broker_ip1)

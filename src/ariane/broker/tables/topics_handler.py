@@ -5,6 +5,7 @@ from typing import Protocol
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.names import check_not_system, check_topic
 from ariane.broker.refusals import not_on_a_slave
+from ariane.broker.role import Role
 from ariane.broker.tables.persistence import KeptTable
 from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ResponseError
@@ -38,17 +39,19 @@ class TopicsHandler:
         file: KeptTable,
         routes: Routes,
         store: MessageStore,
+        role: Role,
         options: LiveOptions,
     ) -> None:
         self._topics = topics
         self._file = file
         self._routes = routes
         self._store = store
+        self._role = role
         self._options = options
 
     async def create(self, _: Connection, request: Command) -> Command:
         """Create or change a topic; answer when the disk holds it and the name servers route it."""
-        if self._options.current.broker_role == "SLAVE":
+        if self._role.is_slave:
             raise not_on_a_slave()
         header = CreateTopicRequest.parse(request.fields)
         check_topic(header.topic)

@@ -139,6 +139,14 @@ class HalfQueue:
         self._decided: dict[str, None] = {}  # the newest decisions, by identity
         self._copies: dict[str, set[int]] = {}  # undecided copies that checks made, by identity
 
+    def clear(self) -> None:
+        """Forget all, to be built again: another broker may have decided since."""
+        self.half = self.op = 0
+        self._ops.clear()
+        self._done_ops.clear()
+        self._decided.clear()
+        self._copies.clear()
+
     def is_decided(self, key: str) -> bool:
         """Whether a transaction is among the remembered decisions."""
         return key in self._decided

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Awaitable
 from typing import Protocol
 
-from ariane.broker.config.live import LiveOptions
 from ariane.broker.delay.delivery import Delay
 from ariane.broker.message_writer import MessageWriter
+from ariane.broker.role import Role
 from ariane.broker.send.acknowledge import Acknowledge
 from ariane.broker.send.put_status import PutFailures
 from ariane.broker.stats import BrokerStats
@@ -50,7 +50,7 @@ class TransactionHandler:
         acknowledge: Acknowledge,
         stats: BrokerStats,
         failures: PutFailures,
-        options: LiveOptions,
+        role: Role,
     ) -> None:
         self._transactions = transactions
         self._recovery = recovery
@@ -60,12 +60,12 @@ class TransactionHandler:
         self._acknowledge = acknowledge
         self._stats = stats
         self._failures = failures
-        self._options = options
+        self._role = role
 
     def end(self, connection: Connection, request: Command) -> Command | Awaitable[Command | None] | None:
         """Decide a half message, once it is known what earlier runs decided."""
         header = EndTransactionRequest.parse(request.fields)
-        if self._options.current.broker_role == "SLAVE":
+        if self._role.is_slave:
             raise ResponseError(ResponseCode.SLAVE_NOT_AVAILABLE, "a slave decides no transactions")
         if header.commit_or_rollback == TRANSACTION_NOT:
             log.debug("group %s does not know yet about %s", header.producer_group, header.msg_id)
