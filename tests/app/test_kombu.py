@@ -23,7 +23,7 @@ from ariane.app.kombu import seconds_left
 from ariane.app.task_queues import DelayLevels, topic_for
 from ariane.errors import NameServersUnreachable
 from tests.app.conftest import Site
-from tests.peers import free_port, unique
+from tests.peers import free_port, unique, until
 
 PATIENCE = 120.0
 assert ariane.app.kombu.Transport  # importing it makes rocketmq:// known
@@ -113,7 +113,7 @@ def test_the_backlog_is_counted_and_purged(url: str, queue: Queue) -> None:
         bound.declare()
         for number in range(3):
             connection.Producer().publish(number, exchange=queue.exchange, routing_key=queue.name)
-        assert bound.queue_declare(passive=True).message_count == 3
+        until(lambda: bound.queue_declare(passive=True).message_count == 3, PATIENCE, "three messages in the queue")
         assert bound.purge() == 3
         assert bound.queue_declare(passive=True).message_count == 0
 

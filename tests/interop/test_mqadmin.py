@@ -35,6 +35,7 @@ class Side:
     namesrv: str
     address: str
     name: str
+    dispatched: Callable[[], object] = bool  # returns when all that was sent is in its queues
     sent: list[SendResult] = field(default_factory=list)
 
     def mqadmin(self, *words: str) -> str:
@@ -76,7 +77,7 @@ class Pair:
 def pair(quick: Cluster, apache_cluster: ApacheCluster, java: Driver) -> Iterator[Pair]:
     broker = apache_cluster.broker
     ours = Side(java, quick.namesrv, quick.broker_address, quick.broker.options.broker_name)
-    apaches = Side(java, apache_cluster.namesrv, broker.address, broker.name)
+    apaches = Side(java, apache_cluster.namesrv, broker.address, broker.name, broker.await_dispatch)
     pair = Pair([ours, apaches], unique("topic"), unique("group"))
     with ExitStack() as stack:
         for side, instance in zip(pair.sides, ("side-ours", "side-apache"), strict=True):
@@ -100,10 +101,12 @@ def create(side: Side, topic: str) -> None:
 
 def send(side: Side, topic: str) -> list[SendResult]:
     with side.java.producer(side.namesrv) as producer:
-        return [
+        sent = [
             producer.send(topic, f"m-{i}", queue=Queue(topic, side.name, i % 2), keys=[f"k{i}"], tags="TagA")
             for i in range(4)
         ]
+    side.dispatched()
+    return sent
 
 
 def consume(side: Side, topic: str, group: str, instance: str) -> PushConsumer:

@@ -39,7 +39,7 @@ def same(sides: list[Side], *args: str) -> str:
     return ours
 
 
-def test_update_topic_then_route_and_status(sides: list[Side], java: Driver) -> None:
+def test_update_topic_then_route_and_status(sides: list[Side], apache_cluster: ApacheCluster, java: Driver) -> None:
     topic = unique("topic")
     assert "success" in same(sides, "updateTopic", "-b", "BROKER", "-t", topic, "-r", "6", "-w", "5", "-p", "6")
     assert '"readQueueNums":6' in same(sides, "topicRoute", "-t", topic)
@@ -47,6 +47,7 @@ def test_update_topic_then_route_and_status(sides: list[Side], java: Driver) -> 
     for side in sides:
         with java.producer(side.namesrv) as producer:
             producer.send(topic, b"one", queue=Queue(topic, side.broker_name, 3))
+    apache_cluster.broker.await_dispatch()
     status = same(sides, "topicStatus", "-t", topic)
     assert re.search(r"NAME 3 0 1 TIME", status)
 

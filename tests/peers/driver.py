@@ -54,8 +54,11 @@ class Driver:
         self._waiting: dict[int, Future[Any]] = {}
         self._events: defaultdict[str, Queue[dict[str, Any]]] = defaultdict(Queue)
         self._lock = threading.Lock()
-        write_logback(home, "tools")
-        command = java(build, home, ["-Xmx384m"], {**QUICK, **PATIENT, **(props or {})}, ["ariane.peers.Driver"])
+        # From the start: until its first mqadmin, logback would write to stdout, in the middle of what that prints.
+        logging = write_logback(home, "tools")
+        command = java(
+            build, home, ["-Xmx384m"], {**QUICK, **PATIENT, **logging, **(props or {})}, ["ariane.peers.Driver"]
+        )
         with (home / "driver.console").open("wb") as console:
             self._process = subprocess.Popen(
                 command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=console

@@ -98,12 +98,12 @@ def java(build: Build, home: Path, flags: Sequence[str], props: Mapping[str, str
     return ["java", *SMALL, *flags, *OPENS, *EXPORTS, *defines, "-cp", build.classpath, *main]
 
 
-def write_logback(home: Path, *names: str) -> None:
-    """Puts the log settings that Apache's start-up classes demand into `home/conf`."""
+def write_logback(home: Path, name: str) -> dict[str, str]:
+    """Write the log settings that Apache's start-up classes demand; return the property that applies them sooner."""
     (home / "conf").mkdir(parents=True, exist_ok=True)
-    for name in names:
-        text = LOGBACK.format(log=home / "logs" / f"{name}.log")
-        (home / "conf" / f"logback_{name}.xml").write_text(text)
+    path = home / "conf" / f"logback_{name}.xml"
+    path.write_text(LOGBACK.format(log=home / "logs" / f"{name}.log"))
+    return {"logback.configurationFile": str(path)}
 
 
 class Server:

@@ -105,6 +105,10 @@ class ApacheBroker(_Running):
         self.config.update(config)
         self._launch()
 
+    def await_dispatch(self) -> None:
+        """Wait until all that was stored is in its queues and in the index, which Apache's broker does a bit later."""
+        until(lambda: b'"dispatchBehindBytes":"0"' in _runtime_info(self.port), 60, "the broker's dispatch")
+
     def _launch(self) -> None:
         self.store.mkdir(parents=True, exist_ok=True)
         _write_properties(self.home / "broker.conf", self.config)
@@ -117,17 +121,20 @@ class ApacheBroker(_Running):
 
 def _has_statistics(port: int) -> bool:
     """Whether the broker has sampled itself; in its first second it answers GET_BROKER_RUNTIME_INFO with a failure."""
+    return b"NoSuchElementException" not in _runtime_info(port)
+
+
+def _runtime_info(port: int) -> bytes:
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection, connection.makefile("rb") as answers:
         connection.sendall(encode(Command(RequestCode.GET_BROKER_RUNTIME_INFO)))
         length = int.from_bytes(answers.read(4), "big")
-        return b"NoSuchElementException" not in answers.read(length)
+        return answers.read(length)
 
 
 def mqadmin_process(build: Build, home: Path, *args: str) -> Server:
     """mqadmin as a process of its own, e.g. `startMonitoring`, which lives until it is killed; see its `console`."""
-    write_logback(home, "tools")
     main = [MAIN, "org.apache.rocketmq.tools.command.MQAdminStartup", *args]
-    return Server("mqadmin", home, java(build, home, ["-Xmx192m"], {}, main))
+    return Server("mqadmin", home, java(build, home, ["-Xmx192m"], write_logback(home, "tools"), main))
 
 
 def _broker_config(port: int, namesrv: str, store: Path, changes: Mapping[str, object]) -> dict[str, object]:

@@ -149,10 +149,13 @@ def test_transactions_commit_roll_back_and_are_checked(java: Driver, namesrv: st
     assert event["producer"] == producer.handle
 
 
-def test_a_lite_consumer_polls_seeks_and_commits(java: Driver, namesrv: str, producer: Producer) -> None:
+def test_a_lite_consumer_polls_seeks_and_commits(
+    java: Driver, namesrv: str, apache_cluster: ApacheCluster, producer: Producer
+) -> None:
     topic = unique("topic")
     queue = producer.send(topic, "0").queue
     producer.send(topic, "1", queue=queue)
+    apache_cluster.broker.await_dispatch()
     with java.lite_consumer(namesrv, autoCommit=False) as consumer:
         assert queue in consumer.queues(topic)
         consumer.assign([queue])
@@ -165,9 +168,12 @@ def test_a_lite_consumer_polls_seeks_and_commits(java: Driver, namesrv: str, pro
         assert queue in subscribed.assignment()
 
 
-def test_a_pull_consumer_asks_for_offsets_and_messages(java: Driver, namesrv: str, producer: Producer) -> None:
+def test_a_pull_consumer_asks_for_offsets_and_messages(
+    java: Driver, namesrv: str, apache_cluster: ApacheCluster, producer: Producer
+) -> None:
     topic = unique("topic")
     sent = producer.send(topic, "x", keys="key", tags="A")
+    apache_cluster.broker.await_dispatch()
     with java.pull_consumer(namesrv) as consumer:
         found = consumer.pull(sent.queue, 0)
         consumer.refresh()  # SQL needs the broker's version, which its answer to a heartbeat tells
@@ -209,6 +215,15 @@ def test_mqadmin_prints_and_survives_bad_options(java: Driver, namesrv: str, apa
     topic = unique("topic")
     assert "success" in java.mqadmin("updateTopic", "-n", namesrv, "-c", apache_cluster.broker.cluster, "-t", topic)
     assert topic in java.mqadmin("topicList", "-n", namesrv)
+
+
+def test_logs_of_the_client_do_not_mix_with_what_mqadmin_prints(java_with: Callable[..., Driver], namesrv: str) -> None:
+    fresh = java_with()
+    with fresh.producer(namesrv) as producer:
+        producer.send(unique("topic"), "x")
+    log = fresh.home / "logs" / "tools.log"
+    until(lambda: "RocketmqRemoting" in log.read_text(), 60, "a line of the log")
+    assert "RocketmqRemoting" not in (fresh.home / "driver.console").read_text()
 
 
 def test_endless_mqadmin_is_cut_off(java: Driver, namesrv: str, mqadmin_alone: Callable[..., Server]) -> None:
