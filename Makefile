@@ -8,7 +8,7 @@ PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test quick test-plain lint check bench guarantee-chaos simulate format clean
+.PHONY: help setup setup-test run test test-again quick test-plain lint check bench guarantee-chaos simulate format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -41,6 +41,9 @@ run: setup  ## start name server and broker here, show one message, stay up unti
 test: setup-test  ## run all tests, in two processes
 	@$(BIN)/pytest $(PARALLEL) $(ARGS)
 
+test-again: setup-test  ## run the tests that failed in the last run once more, alone; for 5 failures at most
+	@$(BIN)/pytest --again $(ARGS)
+
 quick: setup-test  ## run the tests for everyday work: no JVM, no Spark, under two minutes
 	@$(BIN)/pytest -q --quick $(PARALLEL) $(ARGS)
 
@@ -55,7 +58,7 @@ lint: setup-test  ## ruff, format, mypy strict, and the layers of the design
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-check: lint test test-plain  ## what CI runs
+check: lint test test-plain  ## what CI runs; there, `make test-again` gives a few failed tests a second run
 
 bench: setup-test  ## measure beside Apache's broker: ratios, a table, JSON and a plot
 	@$(BIN)/python -m bench $(ARGS)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.peers.fixtures", "tests.wheel", "ariane.testing.plugin"]
+pytest_plugins = ["tests.again", "tests.peers.fixtures", "tests.wheel", "ariane.testing.plugin"]
 
 # How long an example takes says something of the machine, not of the code; and what CI finds must be found again.
 settings.register_profile(
