@@ -32,6 +32,7 @@ HOT = [
     "src/ariane/store/log/log_file.py",
     "src/ariane/store/log/log.py",
     "src/ariane/store/log/commitlog.py",
+    "src/ariane/dledger/log.py",
     "src/ariane/store/queue/consumequeue.py",
     "src/ariane/store/queue/table.py",
     "src/ariane/store/queue/open_files.py",

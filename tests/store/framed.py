@@ -7,9 +7,13 @@ from typing import Any, Final
 
 from librt.strings import BytesWriter
 
-from ariane.env import Env, ManualClock
+from ariane.dledger.entry import LedgerFraming
+from ariane.dledger.index import LedgerIndex
+from ariane.dledger.log import NO_LIMIT, LedgerLog
+from ariane.env import Env, Files, ManualClock
 from ariane.store import MessageStore, StoreOptions
 from ariane.store.log import CommitLog, LogFactory
+from ariane.store.log.allocate import Allocator
 from ariane.store.units.reading import END_OF_FILE, NOTHING, UNIT
 from ariane.testing.faults import MemoryFiles
 
@@ -42,8 +46,18 @@ class EntryFraming:
         return UNIT if HEADER.unpack_from(memory, at)[8] + HEADER.size == size else NOTHING
 
 
-LOGS: dict[str, LogFactory] = {"plain": CommitLog, "entries": partial(CommitLog, framing=EntryFraming())}
-HEADERS = {"plain": 0, "entries": HEADER.size}
+def ledger(folder: Path, file_size: int, files: Files, allocator: Allocator, _: bool) -> LedgerLog:
+    """DLedger's log; all that it holds counts as committed."""
+    index = LedgerIndex(folder.parent / "ledger-index", files, file_units=64)
+    return LedgerLog(folder, file_size, files, allocator, LedgerFraming(), index, -1, NO_LIMIT)
+
+
+LOGS: dict[str, LogFactory] = {
+    "plain": CommitLog,
+    "entries": partial(CommitLog, framing=EntryFraming()),
+    "ledger": ledger,
+}
+HEADERS = {"plain": 0, "entries": HEADER.size, "ledger": HEADER.size}
 
 
 def open_store(kind: str, files: MemoryFiles, clock: ManualClock | None = None, **changes: Any) -> MessageStore:
@@ -59,4 +73,6 @@ def open_store(kind: str, files: MemoryFiles, clock: ManualClock | None = None, 
     env = Env(clock=clock or ManualClock(), files=files)
     store = MessageStore(StoreOptions(**small | changes), env, LOGS[kind])
     store.open()
+    if isinstance(store.log, LedgerLog):
+        store.log.show(NO_LIMIT)
     return store

@@ -40,6 +40,9 @@ class Log(ABC):
         self.stored = 0
         self.written = 0
         self.flushed = 0
+        self.checked_end = -1
+        """Set by `load` of a log that has found its own end: recovery puts the units up to here into queues, and
+        leaves what follows alone. -1: recovery finds the end."""
         self.tail = BytesWriter()
 
     # -- opening and closing --------------------------------------------------------------------------------------
@@ -129,6 +132,12 @@ class Log(ABC):
 
         No sync job may be running. What is not committed is dropped too.
         """
+
+    def recovered(self, end: int) -> int:
+        """Recovery has found `end`: nothing after it is readable. Returns how many bytes were cut off."""
+        dropped = self.truncate(end)
+        self.flushed = end
+        return dropped
 
     @abstractmethod
     def patch(self, at: int, data: bytes) -> None:

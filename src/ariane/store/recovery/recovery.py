@@ -78,27 +78,29 @@ class Recovery:
         self._end = 0
         self._durable = durable_end
         self._durable_end = durable_end.load()
+        self._limit = _NO_LIMIT
 
     def run(self) -> None:
         """Check the log, cut what is torn, and bring queues and index to the same end."""
         if self._log.min_offset < 0:
             self._drop_queues_and_index()
             return
+        if self._log.checked_end >= 0:
+            self._limit = self._log.checked_end
         for queue in self._table:
             find_end(queue, _NO_LIMIT)
-        start = self._start_near(self._table.max_physical())
+        start = self._before_limit(self._start_near(self._table.max_physical()))
         if self._report.clean:
             self._check(start)
         else:
-            start = min(self._safe_start(), start)
+            start = min(self._before_limit(self._safe_start()), start)
             for queue in self._table:
                 find_end(queue, start)
             self._rebuild(self._index_start(start))
         if self._index is not None:
             cut_index(self._env.files, self._index, self._end)
         self._durable.lower(self._end)
-        self._report.cut = self._log.truncate(self._end)
-        self._log.flushed = self._end
+        self._report.cut = self._log.recovered(self._end)
         if self._report.cut:
             note = f"the log ends at {self._end}: {self._report.cut} bytes after it were no whole message and are cut"
             self._report.notes.append(note)
@@ -153,8 +155,8 @@ class Recovery:
 
     def _correct(self, unit: Dispatched, queue: ConsumeQueue, offset: int) -> None:
         """Write the right queue and offset into a unit of the log: consumers take them from there."""
-        if (queue, offset) == (unit.queue, unit.queue_offset) or offset == LEFT_OUT:
-            return
+        if (queue, offset) == (unit.queue, unit.queue_offset) or offset == LEFT_OUT or self._limit < _NO_LIMIT:
+            return  # a log that checks itself is the same on other machines, and stays so
         stated = f"{unit.topic}/{unit.queue_id} offset {unit.queue_offset}"
         right = f"{queue.topic}/{queue.queue_id} offset {offset}"
         self._note(f"the message at {unit.physical_offset} was damaged: it stated {stated} and is {right}")
@@ -183,6 +185,10 @@ class Recovery:
         work = self._table.collect(1)
         self._writer.write(work)
         self._table.wrote(work, keep=0)
+
+    def _before_limit(self, start: int) -> int:
+        """`start`, or the first record of an earlier file if the log is not readable so far."""
+        return start if start <= self._limit else max(base for base in self._log.bases() if base <= self._limit)
 
     # -- where to start -------------------------------------------------------------------------------------------
 
@@ -256,17 +262,22 @@ class Recovery:
     def _units(self, start: int) -> Iterator[Dispatched]:
         """The whole units from the record at `start` to the end of the log, which is then `_end`."""
         at = self._end = start
+        unit = None
         for base in self._log.bases():
             if base + self._log.file_size <= start:
                 continue
             file, at = self._file_of(base), max(at, base)
-            while (unit := self._unit_at(file, at)) is not None and not self._is_torn(file, unit):
-                if unit.queue_offset and not is_in_queue(unit.sys_flag):
+            while (
+                at < self._limit
+                and (unit := self._unit_at(file, at)) is not None
+                and not self._is_torn(file, unit)
+            ):
+                if unit.queue_offset and not is_in_queue(unit.sys_flag) and self._limit == _NO_LIMIT:
                     self._clear_prepared(unit)
                 at = unit.physical_offset + unit.size
                 yield unit
             self._end = at
-            if unit is not None or self._log.kind_at(file.memory, at - base) != END_OF_FILE:
+            if at >= self._limit or unit is not None or self._log.kind_at(file.memory, at - base) != END_OF_FILE:
                 return
 
     def _unit_at(self, file: LogSegment, at: int) -> Dispatched | None:
@@ -278,7 +289,7 @@ class Recovery:
 
     def _is_torn(self, file: LogSegment, unit: Dispatched) -> bool:
         """Whether a power cut took a sector of the properties: it is zero, and nothing valid follows."""
-        if not self._report.rebooted or 0 not in unit.properties:
+        if not self._report.rebooted or self._limit < _NO_LIMIT or 0 not in unit.properties:
             return False
         end = unit.physical_offset + unit.size - file.base
         if file.base + end <= self._durable_end or not has_zero_sector(file.memory, end, len(unit.properties)):

@@ -1,0 +1,93 @@
+"""The files of one member: `<root>/dledger-<id>` with `data`, `index`, `currterm` and `checkpoint`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ariane.dledger.entry import INDEX_FILE_UNITS, LedgerFraming
+from ariane.dledger.index import LedgerIndex
+from ariane.dledger.log import LedgerLog
+from ariane.dledger.state_files import (
+    LedgerCheckpoint,
+    load_checkpoint,
+    load_hard_state,
+    save_checkpoint,
+    save_hard_state,
+)
+from ariane.env import Files
+from ariane.raft import Entry, HardState, LogStart, Membership
+from ariane.raft import Log as RaftLog
+from ariane.store.log.allocate import Allocator
+
+
+def ledger_folder(root: Path, member: str) -> Path:
+    """The folder of a member's ledger."""
+    return root / f"dledger-{member}"
+
+
+class LedgerFiles:
+    """Opens a member's files. `make_log` makes the log of its store; the rest is known once that store is open."""
+
+    def __init__(self, folder: Path, files: Files, *, index_file_units: int = INDEX_FILE_UNITS) -> None:
+        self.folder = folder
+        self.log: LedgerLog
+        self._files = files
+        self._index_file_units = index_file_units
+        self._currterm = folder / "currterm"
+        self._checkpoint = folder / "checkpoint"
+
+    def make_log(self, data: Path, file_size: int, files: Files, allocator: Allocator, _: bool) -> LedgerLog:
+        """Make the log, to be loaded by the store."""
+        checkpoint = load_checkpoint(files, self._checkpoint)
+        index = LedgerIndex(self.folder / "index", files, self._index_file_units)
+        self.log = LedgerLog(
+            data, file_size, files, allocator, LedgerFraming(), index, checkpoint.end_index, checkpoint.committed_index
+        )
+        return self.log
+
+    def hard_state(self) -> HardState | None:
+        """Term and vote; abstaining when files of this member are lost; None for a member that never ran here."""
+        found = load_hard_state(self._files, self._currterm)
+        if found is not None:
+            return found._replace(abstaining=True) if self.log.lost_committed else found
+        new = self.log.last_index < 0 and not self._files.exists(self._checkpoint)
+        return None if new else HardState(abstaining=True)
+
+    def raft_log(self, membership: Membership, cached_entries: int) -> RaftLog:
+        """The log as the core sees it. The term before the first entry is unknown, so it begins one entry later."""
+        log = self.log
+        start = LogStart(membership)
+        if log.last_index >= 0 and log.first_index > 0:
+            first = log.index.get(log.first_index)
+            assert first is not None
+            start = LogStart(membership, log.first_index + 1, first[0] + first[1], first[2])
+        last = max(log.last_index, start.index - 1)
+        return RaftLog(
+            start, last, self.entry, commit_index=max(log.committed_index, -1), cached_entries=cached_entries
+        )
+
+    def entry(self, index: int) -> Entry:
+        """An entry of the log by its index."""
+        found = self.log.index.get(index)
+        if found is None:
+            raise KeyError(f"entry {index} is not in the ledger")
+        position, size, term = found
+        return Entry(index, term, position, size)
+
+    def start_after(self, membership: Membership, index: int) -> LogStart:
+        """Where the log begins for the core once the entries before `index` are deleted."""
+        found = self.log.index.get(index)
+        assert found is not None
+        return LogStart(membership, index + 1, found[0] + found[1], found[2])
+
+    def save_hard_state(self, state: HardState) -> None:
+        """Store term and vote durably; blocks."""
+        self._files.make_folder(self.folder)
+        save_hard_state(self._files, self._currterm, state)
+
+    def checkpoint_job(self, end_index: int, committed_index: int) -> Callable[[], None]:
+        """What stores a checkpoint; runs in a thread."""
+
+        def job() -> None:
+            save_checkpoint(self._files, self._checkpoint, LedgerCheckpoint(end_index, committed_index))
+
+        return job

@@ -1,0 +1,102 @@
+"""The index of a ledger: where each entry lies. It can be rebuilt from the entries."""
+
+from pathlib import Path
+from typing import Final
+
+from ariane.dledger.entry import INDEX_FILE_UNITS, INDEX_UNIT, MAGIC
+from ariane.env import Files, PlainFile
+from ariane.store.layout import file_name, log_names
+
+_OPEN: Final = 4  # files kept open
+
+
+class LedgerIndex:
+    """Units of 32 bytes in sparse files of one size, named by the offset of their first byte.
+
+    `put` gathers units that follow each other; `flush` writes them.
+    """
+
+    def __init__(self, folder: Path, files: Files, file_units: int = INDEX_FILE_UNITS) -> None:
+        self._folder = folder
+        self._files = files
+        self._file_size = file_units * INDEX_UNIT.size
+        self._open: dict[int, PlainFile] = {}
+        self._tail = bytearray()
+        self._tail_index = 0  # the index of the first unit in `_tail`
+        self._dirty: set[int] = set()
+        for name in log_names(files, folder):
+            size = files.size(folder / name)
+            if size and size % INDEX_UNIT.size == 0:
+                self._file_size = size
+                break
+
+    def put(self, index: int, position: int, size: int, term: int) -> None:
+        """Note where an entry is."""
+        if self._tail and index != self._tail_index + len(self._tail) // INDEX_UNIT.size:
+            self.flush()
+        if not self._tail:
+            self._tail_index = index
+        self._tail += INDEX_UNIT.pack(MAGIC, position, size, index, term)
+
+    def flush(self) -> None:
+        """Write what was put."""
+        at, data = self._tail_index * INDEX_UNIT.size, bytes(self._tail)
+        self._tail.clear()
+        while data:
+            base = at - at % self._file_size
+            room = base + self._file_size - at
+            self._file(base).pwrite(at - base, data[:room])
+            self._dirty.add(base)
+            at += len(data[:room])
+            data = data[room:]
+
+    def get(self, index: int) -> tuple[int, int, int] | None:
+        """Position, size and term of an entry; None when the index does not know it."""
+        if index < 0:
+            return None
+        self.flush()
+        at = index * INDEX_UNIT.size
+        base = at - at % self._file_size
+        if base not in self._open and not self._files.exists(self._folder / file_name(base)):
+            return None
+        raw = self._file(base).pread(at - base, INDEX_UNIT.size)
+        if len(raw) < INDEX_UNIT.size:
+            return None
+        magic, position, size, found, term = INDEX_UNIT.unpack(raw)
+        return (position, size, term) if magic == MAGIC and found == index and size > 0 else None
+
+    def sync(self) -> None:
+        """Make everything written durable; may run in a thread while nothing else uses the index."""
+        self.flush()
+        dirty, self._dirty = self._dirty, set()
+        for base in dirty:
+            self._file(base).sync()
+
+    def drop_before(self, index: int) -> None:
+        """Remove the files whose entries all come before `index`."""
+        for name in log_names(self._files, self._folder):
+            base = int(name)
+            if base + self._file_size <= index * INDEX_UNIT.size:
+                opened = self._open.pop(base, None)
+                if opened is not None:
+                    opened.close()
+                self._dirty.discard(base)
+                self._files.remove(self._folder / name)
+
+    def close(self) -> None:
+        """Write the rest and close the files."""
+        self.flush()
+        for file in self._open.values():
+            file.close()
+        self._open.clear()
+
+    def _file(self, base: int) -> PlainFile:
+        file = self._open.pop(base, None)
+        if file is None:
+            self._files.make_folder(self._folder)
+            file = self._files.open(self._folder / file_name(base), self._file_size)
+            while len(self._open) >= _OPEN:
+                oldest = next(iter(self._open))
+                self._open.pop(oldest).close()
+        self._open[base] = file
+        return file
