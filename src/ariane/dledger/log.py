@@ -82,6 +82,7 @@ class LedgerLog(CommitLog):
         self.lost_committed = self.last_index < self.committed_index < NO_LIMIT
         self.committed_index = min(self.committed_index, self.last_index)
         self.checked_end = self.end_of(self.committed_index)
+        self.end = self.files[-1].base + self.file_size  # recovery reads whole files and stops at `checked_end`
 
     def _check(self) -> None:
         """Find the end of the ledger: check every entry since the last checkpoint, and complete the index."""

@@ -267,11 +267,7 @@ class Recovery:
             if base + self._log.file_size <= start:
                 continue
             file, at = self._file_of(base), max(at, base)
-            while (
-                at < self._limit
-                and (unit := self._unit_at(file, at)) is not None
-                and not self._is_torn(file, unit)
-            ):
+            while at < self._limit and (unit := self._unit_at(file, at)) is not None and not self._is_torn(file, unit):
                 if unit.queue_offset and not is_in_queue(unit.sys_flag) and self._limit == _NO_LIMIT:
                     self._clear_prepared(unit)
                 at = unit.physical_offset + unit.size
