@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable
 from typing import Final
 
 from ariane.env import Env, LockHeld
@@ -67,6 +68,8 @@ class MessageStore(StoreReader):
         self._allocate_worker = Worker("store-allocate")
         self._dispatch_due = False
         self._held = False
+        self._stored_listeners: list[Callable[[], None]] = []
+        self._told = 0  # the end of the log when the listeners were last called
 
     # -- opening --------------------------------------------------------------------------------------------------
 
@@ -301,11 +304,21 @@ class MessageStore(StoreReader):
         self._after_append()
         return result
 
-    def append_raw(self, at: int, data: bytes) -> bool:
-        """Append bytes of a master's log at exactly this offset; False when the log does not end there."""
-        if not self.health.writable or not self.log.append_raw(at, data):
+    def append_raw(self, at: int, data: bytes | memoryview) -> bool:
+        """Append whole records of a master's log at exactly this offset; False when the log does not end there.
+
+        Raises OSError when there is no room for them.
+        """
+        if not self.health.writable:
             return False
-        self._schedule_dispatch()
+        try:
+            if not self.log.append_raw(at, data):
+                return False
+        except OSError as error:
+            self.health.fail("room", f"no room for the next log file: {error}")
+            raise
+        if not self._dispatch_due:
+            self._schedule_dispatch()
         return True
 
     def _after_append(self) -> None:
@@ -338,6 +351,10 @@ class MessageStore(StoreReader):
         self._dispatch_due = False
         self._appender.moment = 0
         self._commit()
+        if self.log.stored != self._told:
+            self._told = self.log.stored
+            for listener in self._stored_listeners:
+                listener()
         try:
             while self.dispatcher.run():
                 pass
@@ -348,6 +365,15 @@ class MessageStore(StoreReader):
     def add_dispatch_listener(self, listener: DispatchListener) -> None:
         """Call `listener` with every batch of messages put into their queues."""
         self.dispatcher.listeners.append(listener)
+
+    def add_stored_listener(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when the log has grown, before the new messages are dispatched; replication sends them."""
+        self._stored_listeners.append(listener)
+
+    def remove_stored_listener(self, listener: Callable[[], None]) -> None:
+        """Stop calling a listener."""
+        if listener in self._stored_listeners:
+            self._stored_listeners.remove(listener)
 
     # -- upkeep ---------------------------------------------------------------------------------------------------
 

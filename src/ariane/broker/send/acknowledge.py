@@ -1,6 +1,7 @@
 """Acknowledging a put: at once, or when what was promised for it holds (flush to disk, copies on slaves)."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from ariane.store import MessageStore, PutResult, PutStatus
 
@@ -8,16 +9,43 @@ Done = Callable[[PutStatus], None]
 Wait = Callable[[PutResult, Done], None]
 
 
+class Copies(Protocol):
+    """The copies of a synchronous master (`ariane.ha.Replicated`)."""
+
+    @property
+    def enough(self) -> bool:
+        """Whether enough copies are in sync to accept a send."""
+        ...
+
+    def wait(self, result: PutResult, done: Done) -> None:
+        """Call `done` when the promised copies have a message, or cannot have it."""
+        ...
+
+
 class Acknowledge:
     """Waits for every promise of a put; with none (asynchronous flush, no slaves) a put is kept at once."""
 
     def __init__(self, store: MessageStore, *, sync_flush: bool, sync_slave: bool = False) -> None:
         self._store = store
-        self.waits: list[Wait] = [self._flushed] if sync_flush else []
-        if sync_slave:
-            self.waits.append(_no_slave)
+        self._sync_flush = sync_flush
+        self.waits: list[Wait] = []
+        """The promises. Others hold this list, so it is changed in place."""
+        self.copies: Copies | None = None
         self.waiting = 0
         """Sends that are stored and wait for their promises."""
+        if sync_flush:
+            self.waits.append(self._flushed)
+        if sync_slave:
+            self.waits.append(_no_slave)
+
+    def promise_copies(self, copies: Copies | None) -> None:
+        """From now on sends wait for copies too (SYNC_MASTER); with None they do not (ASYNC_MASTER, SLAVE)."""
+        self.copies = copies
+        self.waits.clear()
+        if self._sync_flush:
+            self.waits.append(self._flushed)
+        if copies is not None:
+            self.waits.append(copies.wait)
 
     def when_kept(self, result: PutResult, done: Done) -> None:
         """Call `done` with the status to answer, now or later, on the event loop."""

@@ -96,6 +96,8 @@ class SendHandler:
             self._flow.check(connection.last_read)
         if self._opens_at:
             self._check_open()
+        if self._acknowledge.copies is not None:
+            self._check_copies()
         if not self._store_host:
             self._store_host = self._writer.host
             self._digits = self._store_host.hex().upper().encode()
@@ -262,6 +264,13 @@ class SendHandler:
             unit.topic = topic.encode()
             unit.queue_id = 0
             unit.properties = without_delay(unit.properties)
+
+    def _check_copies(self) -> None:
+        """Refuse a send when fewer copies are in sync than minInSyncReplicas asks for."""
+        copies = self._acknowledge.copies
+        if copies is not None and not copies.enough:
+            remark = "in-sync replicas not enough: start the slaves of this broker, or lower minInSyncReplicas"
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
 
     def _check_open(self) -> None:
         if self._clock.now_ms() < self._opens_at:

@@ -130,20 +130,28 @@ class CommitLog(Log):
             self.tail.truncate(0)
         return True
 
-    def append_raw(self, at: int, data: bytes) -> bool:
+    def append_raw(self, at: int, data: bytes | memoryview) -> bool:
         if not self.files:
             self._start_file(at - at % self.file_size)
             self._place(at)
         if at != self.written:
             return False
-        while data:
+        rest = memoryview(data)
+        while len(rest):
             if at == self.files[-1].base + self.file_size:
                 self._start_file(at)
-            room = self.files[-1].base + self.file_size - at
-            self.tail.write(data[:room])
-            self.commit()
-            at = self.written = self.stored
-            data = data[room:]
+            elif at >= self._mark:
+                self._mark = self.files[-1].base + self.file_size
+                self._allocator.order(self.folder / file_name(self._mark), self.file_size)
+            last = self.files[-1]
+            part = rest[: last.base + self.file_size - at]
+            # As in `commit`: the head goes last.
+            last.file.write(at + _HEAD - last.base, part[_HEAD:])
+            last.file.write(at - last.base, part[:_HEAD])
+            rest = rest[len(part) :]
+            at += len(part)
+            self.written = self.stored = at
+            self.end = at
         return True
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -165,6 +173,14 @@ class CommitLog(Log):
         if start + size > self.file_size:
             return None
         return file.memory[start : start + size]
+
+    def raw(self, at: int, most: int) -> memoryview | None:
+        low = self.min_offset
+        if low < 0 or at < low or at >= self.stored:
+            return None
+        file = self.files[(at - low) // self.file_size]
+        end = min(self.stored, file.base + self.file_size, at + most)
+        return file.memory[at - file.base : end - file.base]
 
     def next_unit(self, at: int) -> int:
         at = max(at, self.min_offset)

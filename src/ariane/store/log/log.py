@@ -84,7 +84,7 @@ class Log(ABC):
         """Move what was appended from `tail` to the files, where readers see it. True when there was something."""
 
     @abstractmethod
-    def append_raw(self, at: int, data: bytes) -> bool:
+    def append_raw(self, at: int, data: bytes | memoryview) -> bool:
         """Append bytes of another copy of this log: records, headers, fillers. They are readable at once.
 
         False when the log does not end at `at`. An empty log begins with the file that holds `at`.
@@ -103,6 +103,14 @@ class Log(ABC):
     @abstractmethod
     def view(self, at: int, size: int) -> memoryview | None:
         """Readable bytes without a copy; None when they are not (or no longer) there."""
+
+    def raw(self, at: int, most: int) -> memoryview | None:
+        """Stored bytes from `at` on without a copy, readable or not yet: at most `most`, and not across a file."""
+        span = self.span(at)
+        if span is None:
+            return None
+        base, end, memory = span
+        return memory[at - base : min(end, at + most) - base]
 
     @abstractmethod
     def next_unit(self, at: int) -> int:

@@ -1,0 +1,28 @@
+"""Replication of the log between a master and its slaves, as RocketMQ's classic HA does it.
+
+`HaMaster` listens and sends the log to slaves, each served by a `sender`; `Replicated` tells when enough of them have a
+message. `HaSlave` copies a master's log into its own store. `Epochs` remembers which master wrote which part of the
+log, so that two Ariane nodes find the end of what they share. The bytes are in `protocol/ha.py`.
+
+The role of a broker, and everything but the log (topics, offsets, registration), belongs to `broker/replication`.
+"""
+
+from ariane.ha.epochs import Epochs, common_end
+from ariane.ha.master import HaMaster
+from ariane.ha.options import HaOptions
+from ariane.ha.replicated import Replicated
+from ariane.ha.sender import SlaveProgress
+from ariane.ha.slave import HaSlave
+from ariane.ha.state import SlavePhase, SlaveState
+
+__all__ = [
+    "Epochs",
+    "HaMaster",
+    "HaOptions",
+    "HaSlave",
+    "Replicated",
+    "SlavePhase",
+    "SlaveProgress",
+    "SlaveState",
+    "common_end",
+]

@@ -1,0 +1,264 @@
+"""The master of a replicated log: accepts slaves, sends them the log, and counts what each of them has."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from ariane.env import Clock
+from ariane.errors import ListenFailed
+from ariane.ha.epochs import Epochs
+from ariane.ha.options import HaOptions
+from ariane.ha.sender import Sender, SlaveProgress
+from ariane.protocol.ha import EpochEntry
+from ariane.store import MessageStore
+
+log = logging.getLogger("ariane.ha")
+
+_TICK = 0.5  # seconds between looks at heartbeats and silent peers
+_BUDGET_TICK = 0.05
+_QUIET = 60.0  # seconds in which a refusal of the same kind from the same host is logged once
+
+Listen = Callable[[Callable[[], asyncio.Protocol], str, int], Awaitable[asyncio.AbstractServer]]
+
+
+class HaMaster:
+    """Serves slaves. Everything runs on the event loop of the store.
+
+    `on_acknowledged` is called whenever `acknowledged` may have changed. `waits` tells whether sends wait for copies
+    (SYNC_MASTER); slaves then flush and report at once.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        options: HaOptions,
+        clock: Clock,
+        epochs: Epochs | None = None,
+        *,
+        waits: bool = False,
+        random: Random | None = None,
+        listen: Listen | None = None,
+    ) -> None:
+        self.options = options
+        self.port = 0
+        self.waits = waits
+        self.on_acknowledged: list[Callable[[], None]] = []
+        self.on_slaves: list[Callable[[], None]] = []
+        """Called when a slave has come or gone."""
+        self._store = store
+        self._clock = clock
+        self._epochs = epochs
+        self._random = random or Random()
+        self._listen = listen or _listen
+        self._server: asyncio.AbstractServer | None = None
+        self._senders: dict[Sender, None] = {}  # oldest first
+        self._counts: Counter[str] = Counter()
+        self._told: dict[tuple[str, str], float] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._budget = float(options.transfer_budget)
+        self._budget_at = clock.monotonic()
+        self._starved = False
+
+    # -- start and stop -------------------------------------------------------------------------------------------
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen for slaves; raises ListenFailed when the port is in use."""
+        try:
+            self._server = await self._listen(self.accept, host, port)
+        except OSError as error:
+            raise ListenFailed(f"cannot listen for slaves on {host or '*'}:{port}: {error}", port) from error
+        sockets = getattr(self._server, "sockets", ())
+        self.port = sockets[0].getsockname()[1] if sockets else port
+        self._store.add_stored_listener(self.pump)
+        self._tasks = [asyncio.create_task(self._watch())]
+        if self.options.transfer_budget:
+            self._tasks.append(asyncio.create_task(self._refill()))
+        log.info("slaves may connect to port %d", self.port)
+
+    async def stop(self) -> None:
+        """Drop all slaves and stop listening."""
+        self._store.remove_stored_listener(self.pump)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for sender in list(self._senders):
+            sender.abort()
+        for _ in range(100):
+            if not self._senders:
+                break
+            await asyncio.sleep(0)
+
+    def accept(self) -> asyncio.Protocol:
+        """The protocol of a new connection."""
+        return Sender(self, self._store.log, self._clock)
+
+    # -- what slaves have -----------------------------------------------------------------------------------------
+
+    @property
+    def slaves(self) -> list[SlaveProgress]:
+        """All slaves that follow this log."""
+        end = self._store.log.stored
+        return [
+            SlaveProgress(
+                address=sender.address,
+                node=sender.node,
+                acknowledged=sender.acknowledged,
+                sent=sender.next,
+                lag=end - sender.acknowledged,
+                flushed=sender.flushed,
+                learner=sender.learner,
+                in_sync=self._in_sync(sender, end),
+                ariane=sender.ariane,
+            )
+            for sender in self._senders
+            if sender.following
+        ]
+
+    def acknowledged(self, count: int) -> int:
+        """The offset up to which at least `count` slaves have the log; 0 when there are fewer slaves."""
+        ends: dict[str, int] = {}
+        for sender in self._senders:
+            if sender.following and not sender.learner:
+                ends[sender.node] = max(ends.get(sender.node, 0), sender.acknowledged)
+        if len(ends) < count:
+            return 0
+        return min(sorted(ends.values(), reverse=True)[count - 1], self._store.log.stored)
+
+    def in_sync(self) -> int:
+        """How many slaves are near enough to the end of the log that sends wait for them."""
+        end = self._store.log.stored
+        return len({sender.node for sender in self._senders if self._in_sync(sender, end)})
+
+    def _in_sync(self, sender: Sender, end: int) -> bool:
+        near = end - sender.acknowledged < self.options.fall_behind_max
+        return sender.following and not sender.learner and near
+
+    def counts(self) -> dict[str, int]:
+        """How often connections were accepted, refused and dropped, by reason."""
+        return dict(self._counts)
+
+    # -- what connections say -------------------------------------------------------------------------------------
+
+    def opened(self, sender: Sender) -> bool:
+        """Whether a new connection may stay."""
+        self._counts["connections"] += 1
+        options = self.options
+        if options.allowed and not options.key and not options.allows(sender.host):
+            self.refuse(sender, "address", "its address is not among haAllowedPeers")
+            return False
+        if len(self._senders) >= options.max_connections:
+            silent = next((other for other in self._senders if not other.following), None)
+            if silent is None:
+                self.refuse(sender, "full", f"{options.max_connections} slaves are connected (haMaxConnections)")
+                return False
+            self.refuse(silent, "full", "it was silent and the table of connections is full")
+        self._senders[sender] = None
+        return True
+
+    def greeted(self, sender: Sender) -> None:
+        """A slave made its first report."""
+        for other in list(self._senders):  # an Ariane slave that is back replaces its old connection
+            if other is not sender and sender.ariane and other.node == sender.node:
+                other.forget()
+                other.abort()
+        self._counts["followed"] += 1
+        kind = "an Ariane" if sender.ariane else "a plain"
+        log.info("slave %s (%s peer) follows from offset %d", sender.address, kind, sender.next)
+        for listener in self.on_slaves:
+            listener()
+
+    def reported(self, sender: Sender) -> None:
+        """A slave's acknowledged offset has risen."""
+        for listener in self.on_acknowledged:
+            listener()
+
+    def closed(self, sender: Sender) -> None:
+        """A connection is gone, and with it what its slave acknowledged."""
+        if self._senders.pop(sender, 0) is None and sender.following:
+            self._counts["left"] += 1
+            log.info("slave %s left at offset %d", sender.address, sender.acknowledged)
+            for listener in self.on_slaves:
+                listener()
+
+    def refuse(self, sender: Sender, what: str, text: str) -> None:
+        """Drop a connection, count it, and log it once in a while."""
+        self._counts[f"refused_{what}"] += 1
+        now, key = self._clock.monotonic(), (sender.host, what)
+        if now - self._told.get(key, -_QUIET) >= _QUIET:
+            if len(self._told) > 1000:
+                self._told.clear()
+            self._told[key] = now
+            log.warning("slave %s is refused: %s", sender.address, text)
+        sender.forget()
+        if what in ("key", "name", "diverged", "range"):
+            sender.close()  # after the refusal has left
+        else:
+            sender.abort()
+
+    def epochs(self) -> tuple[EpochEntry, ...]:
+        """The epochs of the log."""
+        return () if self._epochs is None else self._epochs.entries
+
+    def nonce(self) -> str:
+        """A challenge that was never used before."""
+        return f"{self._random.getrandbits(128):032x}"
+
+    def sends_wait(self) -> bool:
+        """Whether sends wait for slaves."""
+        return self.waits
+
+    # -- sending --------------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Send what was appended to all slaves."""
+        for sender in self._senders:
+            sender.pump()
+
+    def take_budget(self, size: int) -> int:
+        """How many of `size` bytes may be sent now."""
+        if not self.options.transfer_budget:
+            return size
+        allowed = min(size, int(self._budget))
+        if allowed <= 0:
+            self._starved = True
+        self._budget -= allowed
+        return allowed
+
+    async def _refill(self) -> None:
+        """Add to the budget as time goes by; at most a tenth of a second's worth is kept."""
+        rate = self.options.transfer_budget
+        while True:
+            await self._clock.sleep(_BUDGET_TICK)
+            now = self._clock.monotonic()
+            self._budget = min(self._budget + (now - self._budget_at) * rate, rate / 10 + self.options.transfer_batch)
+            self._budget_at = now
+            if self._starved:
+                self._starved = False
+                self.pump()
+
+    async def _watch(self) -> None:
+        """Send heartbeats, and drop peers that are silent."""
+        while True:
+            await self._clock.sleep(min(_TICK, self.options.heartbeat_interval / 2))
+            self.tick()
+
+    def tick(self) -> None:
+        """Look at every connection once."""
+        now, options = self._clock.monotonic(), self.options
+        for sender in list(self._senders):
+            if now - sender.last_read > options.housekeeping_interval:
+                self.refuse(sender, "silent", f"no report for {options.housekeeping_interval:g} s")
+            elif sender.stuck(now, options.housekeeping_interval):
+                self.refuse(sender, "slow", f"it has read nothing for {options.housekeeping_interval:g} s")
+            elif sender.following and now - sender.last_write >= options.heartbeat_interval:
+                sender.heartbeat()
+
+
+async def _listen(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> asyncio.AbstractServer:
+    return await asyncio.get_running_loop().create_server(factory, host or None, port)

@@ -1,0 +1,311 @@
+"""One connection of a slave to its master."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from ariane.env import Clock
+from ariane.errors import ProtocolError
+from ariane.ha.epochs import Epochs, common_end
+from ariane.ha.options import HaOptions
+from ariane.ha.sender import stored_bytes
+from ariane.ha.state import SlavePhase
+from ariane.protocol.ha import (
+    CHECKED,
+    GREETING,
+    REPORT,
+    VERSION,
+    MasterHello,
+    RecordCutter,
+    Refusal,
+    Resume,
+    SlaveHello,
+    StreamDecoder,
+    Welcome,
+    checksum,
+    handshake_frame,
+    handshake_message,
+)
+from ariane.store import MessageStore
+
+_PHASES = {
+    Refusal.KEY: SlavePhase.REFUSED,
+    Refusal.NAME: SlavePhase.WRONG_NAME,
+    Refusal.DIVERGED: SlavePhase.DIVERGED,
+    Refusal.RANGE: SlavePhase.AHEAD,
+}
+
+
+class Owner(Protocol):
+    """What a connection needs of its slave."""
+
+    options: HaOptions
+
+    def followed(self, receiver: "Receiver") -> None: ...
+
+    def received(self, end: int, master_end: int) -> None: ...
+
+    def give_up(self, phase: SlavePhase, reason: str) -> None: ...
+
+    def lost(self, receiver: "Receiver", reason: str) -> None: ...
+
+    def truncated(self, end: int) -> None: ...
+
+
+class Receiver(asyncio.Protocol):
+    """Greets the master, finds the common end of both logs, and appends what the master sends.
+
+    The store's log only grows by whole records; `RecordCutter` holds back what is not complete.
+    """
+
+    def __init__(
+        self, owner: Owner, store: MessageStore, epochs: Epochs | None, clock: Clock, nonce: Callable[[], str]
+    ) -> None:
+        self.ariane = False
+        self.flushed = owner.options.report == "flushed"
+        self.last_read = self.last_write = clock.monotonic()
+        self.reported = -1
+        self._owner = owner
+        self._store = store
+        self._epochs = epochs
+        self._clock = clock
+        self._decoder = StreamDecoder()
+        self._cutter: RecordCutter | None = None
+        self._transport: asyncio.Transport | None = None
+        self._nonce = nonce()
+        self._step = 0  # of the handshake: 0 greeting sent, 1 hello sent, 2 resume sent, 3 data
+        self._welcome: Welcome | None = None
+        self._start = -1  # where the master was asked to start
+        self._closed = False
+        self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        """Done when the master has answered the greeting."""
+
+    # -- the connection -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._write(REPORT.pack(GREETING))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closed = True
+        if not self.answered.done():
+            self.answered.set_result(False)
+        self._owner.lost(self, "" if exc is None else str(exc))
+
+    def abort(self) -> None:
+        """Drop the connection."""
+        self._closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def following(self) -> bool:
+        """Whether the first report was sent."""
+        return self._start >= 0
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None and not self._closed and not self._transport.is_closing():
+            self._transport.write(data)
+            self.last_write = self._clock.monotonic()
+
+    # -- receiving ------------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        self.last_read = self._clock.monotonic()
+        pieces: list[memoryview | bytes] = []
+        size = 0
+        at = -1 if self._cutter is None else self._cutter.position + len(self._cutter.held)
+        try:
+            for offset, piece in self._decoder.feed(data):
+                if self._closed:
+                    return
+                if offset == GREETING:
+                    self._handshake(bytes(piece))
+                    continue
+                if at < 0:
+                    at = self._first_frame(offset)
+                    if at < 0:
+                        return
+                if offset != at + size:
+                    raise ProtocolError(f"the master sent offset {offset}, and this log continues at {at + size}")
+                if len(piece):
+                    pieces.append(piece)
+                    size += len(piece)
+            if pieces:
+                self._append(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            elif at >= 0:
+                self._owner.received(self._store.log.stored, at)
+        except ProtocolError as error:
+            self.abort()
+            self._owner.give_up(SlavePhase.DAMAGED, str(error))
+        except OSError as error:  # a full disk: the store says so, and the slave connects again later
+            self.abort()
+            self._owner.lost(self, f"the log cannot be written: {error}")
+
+    def _append(self, data: memoryview | bytes) -> None:
+        assert self._cutter is not None
+        records = self._cutter.cut(data)
+        if not len(records):
+            return
+        at = self._cutter.position - len(records)
+        if not self._store.append_raw(at, records):
+            self.abort()
+            self._owner.lost(self, self._store.health.text or f"the log does not end at {at}")
+            return
+        end = self._store.log.stored
+        self._owner.received(end, at + len(records) + len(self._cutter.held))
+        if not self.flushed:
+            self.report(end)
+        elif self._waited_for:
+            self._store.when_flushed(end, self._when_flushed)
+
+    @property
+    def _waited_for(self) -> bool:
+        return self._welcome is None or self._welcome.waits
+
+    def _when_flushed(self, ok: bool) -> None:
+        if ok:
+            self.report_now()
+
+    # -- reporting ------------------------------------------------------------------------------------------------
+
+    def report_now(self) -> None:
+        """Report how far this log has come, if it is further than the last report."""
+        end = self._store.log.stored
+        if self.flushed:
+            end = min(end, self._store.log.flushed)
+        if self.following and end > self.reported:
+            self.report(end)
+
+    def report(self, offset: int) -> None:
+        """Report an offset; a repeated one is a heartbeat."""
+        self.reported = max(self.reported, offset)
+        self._write(REPORT.pack(self.reported))
+
+    def heartbeat(self) -> None:
+        """Tell the master that this slave is there."""
+        if self.following:
+            self.report_now()
+            self.report(self.reported)
+
+    # -- where to start -------------------------------------------------------------------------------------------
+
+    def follow_plain(self, start: int) -> None:
+        """Ask a master that knows no handshake to send from `start`."""
+        log = self._store.log
+        self._start = self.reported = start
+        empty = log.min_offset < 0
+        self._cutter = RecordCutter(0 if start == 1 and empty else start, log.file_size, self._filler_left(start))
+        if start == 1 and empty:
+            self._cutter.held = b"\0"  # 0 would mean the last file; no record is so long that its first byte is not 0
+        if start == 0 and empty:
+            self._cutter = None  # the first frame tells where the master starts
+        self._write(REPORT.pack(start))
+        self._owner.followed(self)
+
+    def _filler_left(self, at: int) -> int:
+        """How much of a filler is to come when the log was cut off within one."""
+        log = self._store.log
+        position = self._store.dispatcher.position
+        if log.min_offset < 0 or position >= at or log.next_unit(position) >= 0:
+            return 0
+        return log.roll(at) - at if at % log.file_size else 0
+
+    def _first_frame(self, offset: int) -> int:
+        """Check the first frame against what was asked for. Returns the offset, or -1 when this is the end."""
+        if self._step == 2:
+            self._step = 3
+            assert self._welcome is not None
+            if offset != self._start:
+                raise ProtocolError(f"the master sent offset {offset} instead of {self._start}")
+            log = self._store.log
+            if log.min_offset >= 0 and self._start < log.stored:
+                self._store.truncate(self._start)
+                self._owner.truncated(self._start)
+            if self._epochs is not None:
+                self._epochs.adopt(self._welcome.epochs, promised=self._welcome.waits and self.flushed)
+        elif self._start != 0 or self._step:
+            raise ProtocolError(f"the master sent offset {offset} before it was asked to")
+        self._cutter = RecordCutter(offset, self._store.log.file_size, self._filler_left(offset))
+        return offset
+
+    # -- the handshake --------------------------------------------------------------------------------------------
+
+    def _handshake(self, body: bytes) -> None:
+        options = self._owner.options
+        key = options.key.encode()
+        if self._step == 0:
+            if self.following:  # it answered after this slave had taken it for Apache's
+                self.abort()
+                return
+            hello, _ = handshake_message(body, MasterHello, b"", "")
+            if hello.version != VERSION:
+                self._stop(SlavePhase.REFUSED, f"the master speaks version {hello.version} of the handshake")
+                return
+            self._step = 1
+            self.ariane = True
+            self.flushed = options.report != "received"
+            node = self._epochs.node if self._epochs is not None else self._nonce
+            own = SlaveHello(VERSION, options.cluster, options.broker, self._nonce, node, options.learner, self.flushed)
+            self._write(handshake_frame(own, key, hello.nonce))
+            self.answered.set_result(True)
+            return
+        welcome, proved = handshake_message(body, Welcome, key if self._step == 1 else b"", self._nonce)
+        if welcome.refused:
+            phase = _PHASES.get(welcome.refused, SlavePhase.REFUSED)
+            self._stop(phase, f"the master refuses this slave: {welcome.text}")
+        elif self._step != 1:
+            raise ProtocolError("the master repeats its welcome")
+        elif key and not proved:
+            self._stop(SlavePhase.REFUSED, "the master did not prove the shared key; set the same haSharedKey there")
+        else:
+            self._step = 2
+            self._welcome = welcome
+            self._resume(welcome)
+
+    def _resume(self, welcome: Welcome) -> None:
+        """Decide where the two logs part, and ask the master to start there."""
+        log = self._store.log
+        empty = log.min_offset < 0 or log.stored == 0
+        if not empty and welcome.file_size != log.file_size:
+            text = f"the master's log files have {welcome.file_size} bytes, these have {log.file_size}"
+            self._stop(SlavePhase.DAMAGED, f"{text}: set the same mappedFileSizeCommitLog on both")
+            return
+        start = welcome.first
+        if not empty:
+            ours = () if self._epochs is None else self._epochs.entries
+            start = common_end(ours, log.stored, welcome.epochs, welcome.end)
+            if start < log.stored and (reason := self._may_not_truncate(welcome, start)) is not None:
+                self._stop(*reason)
+                return
+            if start < welcome.first:
+                text = f"this log shares the first {start} bytes with the master's, which begins at {welcome.first}"
+                self._stop(SlavePhase.BEHIND, f"{text}: delete this store to copy the master's whole log")
+                return
+        checked_from = max(start - CHECKED, log.min_offset, 0) if not empty else start
+        crc = checksum(*stored_bytes(log, checked_from, start)) if not empty else 0
+        self._start = self.reported = start
+        self._write(handshake_frame(Resume(start, checked_from, crc), b"", ""))
+        self._owner.followed(self)
+
+    def _may_not_truncate(self, welcome: Welcome, start: int) -> tuple[SlavePhase, str] | None:
+        """Why the bytes from `start` on must stay, or None."""
+        log, options = self._store.log, self._owner.options
+        ours = () if self._epochs is None else self._epochs.entries
+        epoch = max((entry.epoch for entry in welcome.epochs), default=0)
+        own = max((entry.epoch for entry in ours if entry.start < log.stored), default=0)
+        more = f"this log goes to {log.stored}, but shares only the first {start} bytes with the master's"
+        choice = "promote this broker to keep them, or delete its store to follow the master"
+        if options.truncate == "always":
+            return None
+        if start <= max(log.min_offset, 0):
+            return SlavePhase.DIVERGED, f"{more}: nothing is in common; {choice}"
+        if self._epochs is not None and self._epochs.promised:
+            return SlavePhase.AHEAD, f"{more}, and sends were acknowledged because this copy had the rest; {choice}"
+        if options.truncate == "never" or epoch <= own:
+            return SlavePhase.AHEAD, f"{more}, and the master was not promoted since (epoch {epoch}); {choice}"
+        return None
+
+    def _stop(self, phase: SlavePhase, reason: str) -> None:
+        self.abort()
+        self._owner.give_up(phase, reason)
