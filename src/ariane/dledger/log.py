@@ -248,7 +248,7 @@ class LedgerLog(CommitLog):
         if self.first_index < 0:
             self.first_index = header.index
 
-    def append_raw(self, at: int, data: bytes) -> bool:
+    def append_raw(self, at: int, data: bytes | memoryview) -> bool:
         done = super().append_raw(at, data)
         self.end = min(self.stored, self.visible)
         return done
