@@ -86,7 +86,6 @@ def test_options_that_mean_nothing_here_are_accepted_and_listed() -> None:
 
 
 ABSENT_FEATURES = [
-    ("aclEnable=true", "aclEnable: Access control is not available"),
     ("brokerRole=SLAVE\nbrokerId=1", "brokerRole: Replication is not available"),
     ("haMasterAddress=127.0.0.1:10912", "haMasterAddress: Replication is not available"),
     (

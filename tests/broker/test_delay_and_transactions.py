@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ariane.broker.permissions import RESEND_DEAD_LETTERS
 from ariane.broker.server import Broker
 from ariane.broker.unit_copy import properties_of
 from ariane.env import Env, ManualClock
@@ -25,7 +24,7 @@ from ariane.message import (
     UNIQUE_KEY,
 )
 from ariane.protocol import fastjson
-from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.codes import RESEND_DEAD_LETTERS, RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import (
     CheckTransactionStateRequest,

@@ -5,9 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from ariane import ConsumeFrom, Message, SendStatus, aio
-from ariane.client.connect.acl import Signer, sign
+from ariane.access.signer import Signer
 from ariane.errors import AccessDenied
 from ariane.protocol.command import Command
+from ariane.protocol.signing import sign
 from ariane.remoting import TlsClient
 from tests.client.inbox import Inbox
 from tests.peers import ApacheBroker, ApacheNamesrv, unique

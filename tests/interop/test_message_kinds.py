@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ariane.broker.permissions import RESEND_DEAD_LETTERS
 from ariane.env import SystemClock
+from ariane.protocol.codes import RESEND_DEAD_LETTERS
 from ariane.protocol.command import Command
 from ariane.remoting import Client
 from tests.cluster import Cluster

@@ -1,6 +1,6 @@
 """The table of request codes: which handler answers which request."""
 
-from ariane.broker.admin.access import access_is_off
+from ariane.broker.acl.handler import AclHandler
 from ariane.broker.admin.clients import AdminClientsHandler
 from ariane.broker.admin.config import AdminConfigHandler
 from ariane.broker.admin.groups import AdminGroupsHandler
@@ -12,7 +12,6 @@ from ariane.broker.admin.runtime import RuntimeInfoHandler
 from ariane.broker.admin.stats import AdminStatsHandler
 from ariane.broker.admin.store import AdminStoreHandler
 from ariane.broker.admin.topics import AdminTopicsHandler
-from ariane.broker.permissions import RESEND_DEAD_LETTERS
 from ariane.broker.pull.handler import PullHandler
 from ariane.broker.retry.dead_letters import DeadLettersHandler
 from ariane.broker.retry.send_back import SendBackHandler
@@ -23,13 +22,8 @@ from ariane.broker.tables.offsets_handler import OffsetsHandler
 from ariane.broker.tables.queue_locks import QueueLocksHandler
 from ariane.broker.tables.topics_handler import TopicsHandler
 from ariane.broker.transactions.handler import TransactionHandler
+from ariane.protocol.codes import RESEND_DEAD_LETTERS
 from ariane.protocol.codes import RequestCode as Code
-from ariane.protocol.codes import ResponseCode
-from ariane.protocol.headers import (
-    CreateAccessConfigRequest,
-    DeleteAccessConfigRequest,
-    UpdateGlobalWhiteAddrsConfigRequest,
-)
 from ariane.remoting import Handler
 
 
@@ -55,6 +49,7 @@ def request_table(
     runtime: RuntimeInfoHandler,
     stats: AdminStatsHandler,
     store: AdminStoreHandler,
+    acl: AclHandler,
 ) -> dict[int, Handler]:
     """The handler of every request that a broker answers."""
     return {
@@ -117,14 +112,10 @@ def request_table(
         Code.DELETE_EXPIRED_COMMITLOG: store.delete_files,
         Code.CLEAN_UNUSED_TOPIC: store.clean_topics,
         Code.QUERY_CONSUME_QUEUE: store.look,
-        # Access control, which is not there.
-        Code.UPDATE_AND_CREATE_ACL_CONFIG: access_is_off(
-            ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED, CreateAccessConfigRequest
-        ),
-        Code.DELETE_ACL_CONFIG: access_is_off(ResponseCode.DELETE_ACL_CONFIG_FAILED, DeleteAccessConfigRequest),
-        Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: access_is_off(
-            ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED, UpdateGlobalWhiteAddrsConfigRequest
-        ),
-        Code.GET_BROKER_CLUSTER_ACL_INFO: access_is_off(ResponseCode.SYSTEM_ERROR),
-        Code.GET_BROKER_CLUSTER_ACL_CONFIG: access_is_off(ResponseCode.SYSTEM_ERROR),
+        # Access control.
+        Code.UPDATE_AND_CREATE_ACL_CONFIG: acl.update,
+        Code.DELETE_ACL_CONFIG: acl.delete,
+        Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: acl.update_white_addresses,
+        Code.GET_BROKER_CLUSTER_ACL_INFO: acl.versions,
+        Code.GET_BROKER_CLUSTER_ACL_CONFIG: acl.config,
     }

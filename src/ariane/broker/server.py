@@ -7,6 +7,9 @@ from math import inf
 from socket import SOCK_STREAM
 from typing import Protocol
 
+from ariane.access.signer import Signer
+from ariane.broker.acl.access import BrokerAccess
+from ariane.broker.acl.handler import AclHandler
 from ariane.broker.admin.clients import AdminClientsHandler
 from ariane.broker.admin.config import AdminConfigHandler
 from ariane.broker.admin.groups import AdminGroupsHandler
@@ -127,6 +130,7 @@ class Broker:
         self.notices = MemberNotices(clients, groups, live)
         self.client = client = Client(
             clock=clock,
+            hooks=_signer(options, env),
             tls=_client_tls(options, files),
             connect_timeout=options.connect_timeout_millis / 1000,
             idle_timeout=options.client_channel_max_idle_time_seconds or inf,
@@ -158,6 +162,8 @@ class Broker:
         self.expressions = compiler = new_compiler(options, clock)
         self.filters = filters = new_filters(options, compiler)
         self.longpoll = longpoll = LongPoll(store, clock)
+        self.access = BrokerAccess(options, env, store.unit_at, offsets.topics_of) if options.acl_enable else None
+        """Access control; None when it is off."""
         send_targets = SendTargets(topics, persistence.topics, groups, store, stats, live, role, failures)
         pull_targets = PullTargets(topics, groups, store, stats, live)
         subscriptions = Subscriptions(clients, filters, compiler, live)
@@ -213,10 +219,11 @@ class Broker:
                 topics, groups, offsets, clients, stats, store, live, clock, address=lambda: self.address
             ),
             AdminStoreHandler(store, topics, clients, filters),
+            AclHandler(None if self.access is None else self.access.rules, live, lambda: self.address),
         )
         self.parts: list[Part] = [Expressions(filters, clients, persistence, clock)]
         role.on_master(detours)
-        self._gates = gates
+        self._gates = (*gates, *(() if self.access is None else (self.access.gate,)))
         self._observers = observers
         self._server = self._new_server(self.handlers)
         self._vip: Server | None = None
@@ -285,6 +292,8 @@ class Broker:
         yield self.longpoll.periodic()
         yield from self.persistence.periodics()
         yield self.registration.periodic()
+        if self.access is not None:
+            yield self.access.periodic()
         yield self.sampling.periodic()
         yield Periodic(clock, SLOW_READERS, self.slow_readers.disable, name="disable groups that lag too far")
         yield Periodic(clock, CLIENT_SCAN, self.clients.expire, name="expire clients")
@@ -374,6 +383,13 @@ async def _packed(host: str, port: int) -> bytes:
     except ValueError:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=SOCK_STREAM)
         return pack_host(str(found[0][4][0]), port)
+
+
+def _signer(options: BrokerOptions, env: Env) -> tuple[Signer, ...]:
+    """Signs what the broker asks of name servers and of its master, when it has keys; Apache's never does."""
+    if options.broker_access_key is None or options.broker_secret_key is None:
+        return ()
+    return (Signer(options.broker_access_key, options.broker_secret_key, clock=env.clock),)
 
 
 def _client_tls(options: BrokerOptions, files: Files) -> TlsClient | None:

@@ -46,6 +46,8 @@ class ClientOptions:
     access_key: str | None = None
     secret_key: str | None = field(default=None, repr=False)
     security_token: str | None = field(default=None, repr=False)
+    stamp_requests: bool = False
+    """Sign the time and the shape of each request too, for brokers with `aclReplayWindowSeconds`."""
     tls: TlsClient | None = None
     binary_headers: bool = False
     """Use RocketMQ's binary headers instead of JSON."""
@@ -90,6 +92,7 @@ class ClientKeywords(TypedDict, total=False):
     access_key: str | None
     secret_key: str | None
     security_token: str | None
+    stamp_requests: bool
     tls: TlsClient | None
     binary_headers: bool
     api_timeout: float

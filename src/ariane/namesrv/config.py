@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ariane.access.rules import DEFAULT_FILE
 from ariane.protocol.bodies.topics import LARGEST_REGISTRATION
 from ariane.settings import Host, Option, OptionTable, Settings, Value, absent, ignored
 from ariane.settings.remoting import (
@@ -17,7 +18,7 @@ from ariane.settings.remoting import (
 )
 
 NAMESRV_OPTIONS = (
-    Option("rocketmqHome", str, lambda host: host.rocketmq_home or host.home, used=False),
+    Option("rocketmqHome", str, lambda host: host.rocketmq_home or host.home),
     Option("kvConfigPath", str, lambda host: f"{host.home}/namesrv/kvConfig.json"),
     Option("configStorePath", str, lambda host: f"{host.home}/namesrv/namesrv.properties"),
     ignored("productEnvName", str, "center"),
@@ -29,6 +30,9 @@ NAMESRV_OPTIONS = (
 OWN_OPTIONS = (
     Option("scanNotActiveBrokerInterval", int, 10000, low=1, unit="ms", own=True),
     Option("brokerChannelExpiredTime", int, 120000, low=1, unit="ms", own=True),
+    Option("aclEnable", bool, False, own=True),
+    Option("rocketmq.acl.plain.file", str, DEFAULT_FILE, own=True, attr="acl_plain_file"),
+    Option("brokerAccessKeys", str, "", own=True),
     # Limits for what any peer can make a name server store.
     Option("registrationMaxBytes", int, LARGEST_REGISTRATION, low=1, own=True),
     Option("registeredBrokersMax", int, 4096, low=1, own=True),
@@ -58,6 +62,8 @@ class NamesrvOptions:
     """
 
     settings: Settings = field(repr=False)
+    rocketmq_home: str
+    """The folder of `conf/plain_acl.yml`."""
     kv_config_path: str
     config_store_path: str
     order_message_enable: bool
@@ -74,6 +80,11 @@ class NamesrvOptions:
     server_buffered_bytes_max: int
     scan_not_active_broker_interval_ms: int
     broker_channel_expired_time_ms: int
+    acl_enable: bool
+    acl_plain_file: str
+    """The default rules file, below `rocketmq_home`."""
+    broker_access_keys: str
+    """Access keys, separated by commas, that may register brokers; administrators may too."""
     registration_max_bytes: int
     registered_brokers_max: int
     registered_topics_max: int

@@ -4,7 +4,9 @@ import asyncio
 import logging
 from pathlib import Path
 
+from ariane.access.rules import WATCH_SECONDS, LiveRules
 from ariane.env import Env
+from ariane.namesrv.acl import NamesrvAccess
 from ariane.namesrv.config import NamesrvOptions
 from ariane.namesrv.handlers import Handlers
 from ariane.namesrv.kv import KvConfig
@@ -39,9 +41,12 @@ class NameServer:
         self._kv = KvConfig(env.files, Path(options.kv_config_path), options.kv_config_max_bytes)
         self._log = LimitedLog(log, env.clock)
         handlers = Handlers(self._routes, self._kv, LiveConfig(options, env.files), env.clock)
+        self.access = NamesrvAccess(options, env) if options.acl_enable else None
+        """Access control; None when it is off."""
         self._server = Server(
             handlers.table(),
             clock=env.clock,
+            gates=() if self.access is None else (self.access.gate,),
             tls=TlsServer.from_properties(tls_properties(options.settings.values, env.files)),
             idle_timeout=options.server_channel_max_idle_time_seconds,
             on_close=self._connection_lost,
@@ -50,7 +55,7 @@ class NameServer:
             limits=Limits.of(options),
             name="namesrv",
         )
-        self._scan: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def port(self) -> int:
@@ -69,14 +74,25 @@ class NameServer:
             log.warning("these options have no effect here: %s", ", ".join(self._options.ignored))
         self._kv.load()
         await self._server.start(self._options.bind_address, self._options.listen_port)
-        self._scan = asyncio.get_running_loop().create_task(self._scan_brokers())
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._scan_brokers())]
+        if self.access is not None:
+            self._tasks.append(loop.create_task(self._watch_rules(self.access.rules)))
 
     async def stop(self) -> None:
         """Stop listening and close every connection."""
-        if self._scan is not None:
-            self._scan.cancel()
-            self._scan = None
+        for task in self._tasks:
+            task.cancel()
+        self._tasks = []
         await self._server.stop()
+
+    async def _watch_rules(self, rules: LiveRules) -> None:
+        while True:
+            await self._clock.sleep(WATCH_SECONDS)
+            try:
+                await rules.refresh()
+            except Exception:
+                log.exception("the access rules could not be looked at; the next turn tries again")
 
     async def _scan_brokers(self) -> None:
         """Evict brokers that have not registered for too long."""

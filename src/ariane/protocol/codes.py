@@ -113,6 +113,10 @@ class RequestCode(IntEnum):
     GET_TOPIC_CONFIG = 351  # not of 4.9: the tools of 5.x ask it before topicStatus and consumerProgress
 
 
+RESEND_DEAD_LETTERS = 30_001
+"""A request code of Ariane's own, far from those that Apache assigns."""
+
+
 class ResponseCode(IntEnum):
     """The codes of responses."""
 

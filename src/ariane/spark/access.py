@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from ariane.client.connect.acl import Signer
+from ariane.access.signer import Signer
 from ariane.client.options import ClientOptions, split_addresses
 from ariane.errors import ConfigError
 from ariane.remoting import TlsClient

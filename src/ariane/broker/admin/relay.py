@@ -17,6 +17,7 @@ from ariane.protocol.headers import (
     GetConsumerStatusRequest,
 )
 from ariane.protocol.ids import parse_offset_id
+from ariane.protocol.signing import CREDENTIALS
 from ariane.protocol.units import encode_unit
 from ariane.remoting import Connection
 from ariane.store import MessageStore
@@ -57,8 +58,9 @@ class RelayHandler:
 
     async def _call(self, request: Command, group: str, client_id: str, fields: dict[str, str], body: bytes) -> Command:
         client = self._member(group, client_id)
+        fields = {name: value for name, value in fields.items() if name not in CREDENTIALS}
         try:
-            answer = await client.connection.request(Command(request.code, dict(fields), body), CALL_TIMEOUT)
+            answer = await client.connection.request(Command(request.code, fields, body), CALL_TIMEOUT)
         except RequestTimeout as error:
             remark = f"consumer <{group}> <{client_id}> Timeout: {error}"
             raise ResponseError(ResponseCode.CONSUME_MSG_TIMEOUT, remark) from None

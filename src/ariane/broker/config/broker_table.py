@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ariane.access.rules import DEFAULT_FILE
 from ariane.broker.config.checks import addresses, not_empty
 from ariane.filter.limits import DEEPEST, DEFAULT_LIMITS
 from ariane.settings import LONG_MAX, Option, absent, ignored
 
 BROKER_OPTIONS = (
-    Option("rocketmqHome", str, lambda host: host.rocketmq_home or host.home, used=False),
+    Option("rocketmqHome", str, lambda host: host.rocketmq_home or host.home),
     Option("namesrvAddr", str, lambda host: host.namesrv_addr, check=addresses, important=True),
     Option("brokerIP1", str, lambda host: host.address, check=not_empty, important=True),
     Option("brokerIP2", str, lambda host: host.address, check=not_empty),
@@ -89,14 +90,7 @@ BROKER_OPTIONS = (
     Option("transactionTimeOut", int, 6000, high=LONG_MAX, live=True, unit="ms", important=True),
     Option("transactionCheckMax", int, 15, low=1, live=True, important=True),
     Option("transactionCheckInterval", int, 60000, low=1, high=LONG_MAX, live=True, unit="ms", important=True),
-    Option(
-        "aclEnable",
-        bool,
-        False,
-        used=False,
-        important=True,
-        absent=absent("Access control is not available: the broker would serve everyone"),
-    ),
+    Option("aclEnable", bool, False, important=True),
     Option("storeReplyMessageEnable", bool, True, live=True),
     Option("enableDetailStat", bool, True),
     Option("autoDeleteUnusedStats", bool, False, live=True),
@@ -111,6 +105,10 @@ ADDRESS_SERVER_OPTIONS = (
 
 # Ariane's own: values that the documents give differently, and JVM system properties of Apache's as lines of the file.
 OWN_OPTIONS = (
+    Option("rocketmq.acl.plain.file", str, DEFAULT_FILE, own=True, attr="acl_plain_file", check=not_empty),
+    Option("aclReplayWindowSeconds", int, 0, high=3600, own=True),
+    Option("brokerAccessKey", str, None, own=True),
+    Option("brokerSecretKey", str, None, own=True, secret=True),
     Option("autoCreateTopicMax", int, 20000, own=True),
     Option("autoCreateGroupMax", int, 10000, own=True),
     Option("consumerOffsetMax", int, 100000, low=1, own=True),

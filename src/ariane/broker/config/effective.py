@@ -13,6 +13,9 @@ def effective(settings: Settings) -> Settings:
     """The settings with all values that follow from others; a ConfigError when they contradict each other."""
     _check_role(settings)
     _check_dledger(settings)
+    for name, other in (("brokerAccessKey", "brokerSecretKey"), ("brokerSecretKey", "brokerAccessKey")):
+        if settings[name] and not settings[other]:
+            raise settings.error(name, f"goes together with {other}: set both, or neither")
     derived: dict[str, Value | None] = {
         "haListenPort": None,  # as in Apache's broker a value of the file does not count; nothing listens there yet
         "brokerId": _broker_id(settings),

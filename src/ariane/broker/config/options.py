@@ -24,6 +24,8 @@ class BrokerOptions:
     """
 
     settings: Settings = field(repr=False)
+    rocketmq_home: str
+    """The folder of `conf/plain_acl.yml`."""
     namesrv_addr: str | None
     """`host:port;host:port`; None: registers nowhere."""
     broker_ip1: str
@@ -79,6 +81,7 @@ class BrokerOptions:
     transaction_check_max: int
     """Checks before a half message is given up."""
     transaction_check_interval_ms: int
+    acl_enable: bool
     store_reply_message_enable: bool
     enable_detail_stat: bool
     auto_delete_unused_stats: bool
@@ -172,6 +175,13 @@ class BrokerOptions:
     """Pairs of a topic and a group whose committed offsets are kept."""
     queue_lock_max: int
     """Locks for ordered consuming that are held at once."""
+    acl_plain_file: str
+    """The default rules file, below `rocketmq_home`."""
+    acl_replay_window_seconds: int
+    """Above 0: requests must be stamped, and each is accepted once within this time."""
+    broker_access_key: str | None
+    """With `broker_secret_key`: signs what this broker asks of name servers and of its master."""
+    broker_secret_key: str | None = field(repr=False)
     rebalance_lock_max_live_time_ms: int
     disk_space_warning_level_ratio: float
     disk_space_clean_forcibly_ratio: float

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 from weakref import WeakKeyDictionary
 from zlib import crc32
 
-from ariane.client.connect.acl import Signer
+from ariane.access.signer import Signer
 from ariane.client.connect.broker_calls import BrokerCalls
 from ariane.client.connect.ids import UniqueIds, local_address
 from ariane.client.connect.name_servers import DISCOVERY_INTERVAL, NameServers
@@ -61,7 +61,8 @@ class Instance:
         options = self.options
         signers: tuple[RpcHook, ...] = ()
         if options.access_key is not None and options.secret_key is not None:
-            signers = (Signer(options.access_key, options.secret_key, options.security_token),)
+            clock = self.env.clock if options.stamp_requests else None
+            signers = (Signer(options.access_key, options.secret_key, options.security_token, clock=clock),)
         requests = ServerRequests(self.producers, self.consumers, self.replies, self.tasks, self.env.clock)
         return Client(
             clock=self.env.clock,

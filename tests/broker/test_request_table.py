@@ -1,9 +1,9 @@
-"""Every request that a broker answers says what permission it needs."""
+"""Every request that a broker answers has a rule of access control."""
 
 from pathlib import Path
 
-from ariane.broker.permissions import PERMISSIONS, RESEND_DEAD_LETTERS
-from ariane.protocol.codes import RequestCode
+from ariane.broker.acl.table import broker_rules
+from ariane.protocol.codes import RESEND_DEAD_LETTERS, RequestCode
 from tests.broker.talk import small_broker
 
 # What Apache's 4.9.7 broker answers, by the registration of its processors.
@@ -14,13 +14,13 @@ ANSWERED_BY_APACHE = {
 }
 
 
-def test_no_request_is_answered_without_a_permission(tmp_path: Path) -> None:
+def test_no_request_is_answered_without_a_rule(tmp_path: Path) -> None:
     answered = set(small_broker(tmp_path).handlers)
-    assert answered - set(PERMISSIONS) == set()
+    assert answered - set(broker_rules()) == set()
 
 
-def test_no_permission_is_for_a_request_that_nobody_answers(tmp_path: Path) -> None:
-    assert set(PERMISSIONS) - set(small_broker(tmp_path).handlers) == set()
+def test_no_rule_is_for_a_request_that_nobody_answers(tmp_path: Path) -> None:
+    assert set(broker_rules()) - set(small_broker(tmp_path).handlers) == set()
 
 
 def test_every_request_that_apache_answers_is_answered(tmp_path: Path) -> None:

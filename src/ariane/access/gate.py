@@ -1,0 +1,155 @@
+"""Decides about each request before its handler: by the table of rules, the caller's account and its address."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from hmac import compare_digest
+from typing import Final, NoReturn
+
+from ariane.access.accounts import PUB, Account, right_text
+from ariane.access.replay import ReplayGuard
+from ariane.access.rules import LiveRules, Rules
+from ariane.env import Clock
+from ariane.errors import ResponseError
+from ariane.message import RETRY_PREFIX, TRACE_TOPIC
+from ariane.protocol.codes import ResponseCode
+from ariane.protocol.command import BINARY, Command
+from ariane.protocol.signing import ACCESS_KEY, SIGNATURE, signed_values
+from ariane.remoting import Peer
+from ariane.remoting.limited_log import LimitedLog
+
+log = logging.getLogger("ariane.access")
+
+PREFIX: Final = "org.apache.rocketmq.acl.common.AclException: "
+"""Begins every refusal, as in RocketMQ: clients tell by it that access was denied."""
+_WHITE: Final = "access.white"  # attribute of a connection: whether its address is white, and by which rules
+
+Need = tuple[str, int]
+"""A topic, or a group as `%RETRY%group`, and the right on it."""
+
+
+class Level(Enum):
+    """Who may send a request at all."""
+
+    OPEN = "everybody"
+    ACCOUNT = "every account"
+    TRUSTED = "administrators, and addresses of the global white list"
+    ADMIN = "administrators"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a request demands."""
+
+    level: Level
+    text: str = ""
+    """For the documents: which rights on what."""
+    needs: Callable[[Command], Iterable[Need]] | None = None
+    """The rights that this request demands; ResponseError or ProtocolError for one that is malformed."""
+
+
+class AccessGate:
+    """Lets a request pass or raises ResponseError with RocketMQ's words. A code without a rule reaches no handler."""
+
+    def __init__(
+        self,
+        rules: LiveRules,
+        table: Mapping[int, Rule],
+        clock: Clock,
+        *,
+        trusted: frozenset[str] = frozenset(),
+        replay: ReplayGuard | None = None,
+    ) -> None:
+        self._rules = rules
+        self._table = table
+        self._trusted = trusted  # access keys that may send what is for trusted callers
+        self._replay = replay
+        self._counters = rules.counters
+        self._log = LimitedLog(log, clock)
+
+    def check(self, peer: Peer, request: Command) -> None:
+        """Refuse the request unless its rule allows it."""
+        rule = self._table.get(request.code)
+        if rule is not None and rule.level is Level.OPEN:
+            return
+        rules = self._rules.current
+        if self._is_white(peer, rules) and (rule is None or rule.level is not Level.ADMIN):
+            account = None
+        else:
+            account = self._authenticate(peer, request, rules)
+        if rule is None:
+            self._counters.refused["unknown_code"] += 1
+            raise ResponseError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported")
+        if account is not None:
+            self._authorize(peer, request, rule, account)
+        self._counters.allowed += 1
+
+    def _is_white(self, peer: Peer, rules: Rules) -> bool:
+        """Whether the peer is on the global white list, computed once a connection and version of the rules."""
+        if not rules.white:
+            return False
+        known: tuple[Rules, bool] | None = peer.attributes.get(_WHITE)
+        if known is None or known[0] is not rules:
+            known = peer.attributes[_WHITE] = (rules, rules.is_white(peer.peer_host[:-4]))
+        return known[1]
+
+    def _authenticate(self, peer: Peer, request: Command, rules: Rules) -> Account:
+        fields = request.wire_fields()
+        access_key = fields.get(ACCESS_KEY)
+        if access_key is None:
+            self._refuse(peer, request, "no_key", "No accessKey is configured")
+        account = rules.accounts.get(access_key)
+        if account is None:
+            self._refuse(peer, request, "unknown_key", f"No acl config for {access_key}")
+        if account.white.matches(peer.peer_host[:-4]):
+            return account
+        if not _is_signed(account, request, fields):
+            self._refuse(peer, request, "signature", f"Check signature failed for accessKey={access_key}")
+        if self._replay is not None:
+            reason = self._replay.refusal(access_key, request, fields)
+            if reason is not None:
+                self._refuse(peer, request, "replay", f"Check signature failed for accessKey={access_key}: {reason}")
+        return account
+
+    def _authorize(self, peer: Peer, request: Command, rule: Rule, account: Account) -> None:
+        if rule.level is not Level.ACCOUNT and not account.admin:
+            key = account.access_key
+            if rule.level is not Level.TRUSTED or key not in self._trusted:
+                text = f"Need admin permission for request code={request.code}, but accessKey={key} is not"
+                self._refuse(peer, request, "admin", text)
+        if rule.needs is None:
+            return
+        for name, right in rule.needs(request):
+            if not account.may(name, right) and not (name == TRACE_TOPIC and right == PUB):
+                self._refuse(peer, request, "permission", _no_permission(account, name, right))
+
+    def _refuse(self, peer: Peer, request: Command, reason: str, text: str) -> NoReturn:
+        self._counters.refused[reason] += 1
+        self._log.warning("request %d of %s is refused: %s", request.code, peer.peer, ascii(text))
+        raise ResponseError(ResponseCode.SYSTEM_ERROR, PREFIX + text)
+
+
+def _is_signed(account: Account, request: Command, fields: dict[str, str]) -> bool:
+    """Whether the signature is that of the account's secret key; compared in constant time."""
+    try:
+        given = fields.get(SIGNATURE, "").encode()
+        if compare_digest(account.key.sign(signed_values(fields) + request.body), given):
+            return True
+        if request.serialization == BINARY and "" in fields.values():
+            # Apache's binary decoder reads an empty value as null, and its signature then covers the word.
+            nulls = {name: value or "null" for name, value in fields.items()}
+            return compare_digest(account.key.sign(signed_values(nulls) + request.body), given)
+    except UnicodeEncodeError:
+        pass
+    return False
+
+
+def _no_permission(account: Account, name: str, right: int) -> str:
+    what, own, perms = "topic", name, "topicPerms"
+    if name.startswith(RETRY_PREFIX):
+        what, own, perms = "group", name.removeprefix(RETRY_PREFIX), "groupPerms"
+    key = account.access_key
+    return f"No default permission for {what}:{own} ({perms} of {key} needs {own}={right_text(right)})"

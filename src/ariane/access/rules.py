@@ -1,0 +1,190 @@
+"""The rules of all files together: loaded at start, taken over again when a file changes, changed by administrators."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ariane.access.accounts import Account
+from ariane.access.addresses import AddressPattern
+from ariane.access.counters import AccessCounters
+from ariane.access.rules_file import RulesFile, format_rules, parse_rules, read_rules
+from ariane.env import Clock, Files
+from ariane.settings import ConfigError
+
+log = logging.getLogger("ariane.access")
+
+DEFAULT_FILE: Final = "conf/plain_acl.yml"
+FOLDER: Final = "conf/acl"
+WATCH_SECONDS: Final = 2.0
+"""How often the files are looked at; RocketMQ does it each 5 s."""
+_DEEPEST: Final = 8  # folders inside of each other
+
+Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules in force. Of two accounts with one access key the first counts; the global white lists are joined."""
+
+    files: tuple[RulesFile, ...] = ()
+    accounts: Mapping[str, Account] = field(default_factory=dict)
+    white: tuple[AddressPattern, ...] = ()
+
+    @classmethod
+    def join(cls, files: Iterable[RulesFile]) -> Rules:
+        """The rules of files, in their order."""
+        files = tuple(files)
+        accounts: dict[str, Account] = {}
+        for file in files:
+            for account in file.accounts:
+                accounts.setdefault(account.access_key, account)
+        return cls(files, accounts, tuple(pattern for file in files for pattern in file.white))
+
+    def is_white(self, address: bytes) -> bool:
+        """Whether a packed address is on the global white list."""
+        return any(pattern.matches(address) for pattern in self.white)
+
+    def file_of(self, access_key: str) -> RulesFile | None:
+        """The file whose account counts."""
+        holds = (file for file in self.files if any(account.access_key == access_key for account in file.accounts))
+        return next(holds, None)
+
+    def warnings(self) -> list[str]:
+        """What is allowed and probably wrong."""
+        found = [warning for file in self.files for warning in file.warnings]
+        for file in self.files:
+            for account in file.accounts:
+                first = self.file_of(account.access_key)
+                if first is not file and first is not None:
+                    found.append(f"{file.path}: {account.access_key} is in {first.path} too, which counts")
+        return found
+
+
+class LiveRules:
+    """The rules files below a folder: `conf/acl/**.yml`, then the default file. `current` is replaced as a whole.
+
+    A file that becomes broken, or empty, keeps its last good rules; one that is removed takes its rules with it.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        clock: Clock,
+        home: Path,
+        default: str = DEFAULT_FILE,
+        counters: AccessCounters | None = None,
+    ) -> None:
+        self._files = files
+        self._clock = clock
+        self.home = home
+        self.default = home / default
+        self.counters = AccessCounters()
+        self.current = Rules()
+        self._texts: dict[Path, bytes] = {}
+        self._good: dict[Path, RulesFile] = {}
+        self._broken: set[Path] = set()
+        self._changing = asyncio.Lock()
+
+    def load(self) -> None:
+        """Load all files; ConfigError for the first mistake, or when there is no file at all."""
+        try:
+            texts = {path: self._files.read(path) for path in self._paths()}
+        except OSError as error:
+            raise ConfigError(f"cannot be read: {error.strerror}", file=str(error.filename)) from None
+        if not texts:
+            raise ConfigError(
+                "aclEnable is true and there is no rules file: write one with an administrator's account",
+                file=str(self.default),
+            )
+        self._good = {path: read_rules(texts.__getitem__, path) for path in texts}
+        self._texts = texts
+        self._take_over()
+        log.info("%d accounts of %d files are in force", len(self.current.accounts), len(texts))
+
+    async def refresh(self) -> None:
+        """Take over what has changed on the disk."""
+        async with self._changing:
+            await self._refresh()
+
+    async def _refresh(self) -> None:
+        texts = await asyncio.to_thread(self._read)
+        if texts == self._texts:
+            return
+        good: dict[Path, RulesFile] = {}
+        broken: set[Path] = set()
+        for path, text in texts.items():
+            if self._texts.get(path) == text and path in self._good and path not in self._broken:
+                good[path] = self._good[path]
+                continue
+            try:
+                good[path] = _whole(read_rules(texts.__getitem__, path), self._good.get(path))
+            except ConfigError as error:
+                broken.add(path)
+                if self._texts.get(path) != text:
+                    self.counters.reload_failures += 1
+                    log.error("%s; the last good rules of this file stay in force", error)
+                if path in self._good:
+                    good[path] = self._good[path]
+        for path in self._texts.keys() - texts.keys():
+            log.warning("%s is gone, and its accounts with it", path)
+        self._texts, self._good, self._broken = texts, good, broken
+        self._take_over()
+        self.counters.reloads += 1
+        log.info("%d accounts of %d files are in force", len(self.current.accounts), len(good))
+
+    async def change(self, path: Path, change: Change) -> None:
+        """Change a file and take it over: ConfigError when the result is wrong, OSError when it cannot be written."""
+        async with self._changing:
+            exists = self._files.exists(path)
+            before = read_rules(self._files.read, path) if exists else RulesFile(str(path))
+            text = format_rules(change(before.data), before.version, self._clock.now_ms())
+            parse_rules(text, str(path))
+            await asyncio.to_thread(self._files.replace, path, text.encode(), secret=True)
+            await self._refresh()
+
+    def holds(self, path: str) -> Path | None:
+        """The rules file that a request names; None when it is none of those in force."""
+        wanted = Path(path)
+        return next((known for known in self._texts if known == wanted), None)
+
+    def _take_over(self) -> None:
+        self.current = Rules.join(self._good.values())
+        self.counters.broken_files = len(self._broken)
+        for warning in self.current.warnings():
+            log.warning("%s", warning)
+
+    def _read(self) -> dict[Path, bytes]:
+        """Read all files. One that cannot be read stays as it was."""
+        found: dict[Path, bytes] = {}
+        for path in self._paths():
+            try:
+                found[path] = self._files.read(path)
+            except OSError as error:
+                log.error("%s cannot be read: %s", path, error)
+                found[path] = self._texts.get(path, b"")
+        return found
+
+    def _paths(self) -> list[Path]:
+        return [*self._below(self.home / FOLDER, 0), *([self.default] if self._files.exists(self.default) else [])]
+
+    def _below(self, folder: Path, depth: int) -> list[Path]:
+        paths: list[Path] = []
+        for name in self._files.list(folder):
+            path = folder / name
+            if self._files.is_folder(path):
+                paths += self._below(path, depth + 1) if depth < _DEEPEST else []
+            elif name.endswith((".yml", ".yaml")) and path != self.default:
+                paths.append(path)
+        return paths
+
+
+def _whole(file: RulesFile, before: RulesFile | None) -> RulesFile:
+    """A file that has nothing in it any more is taken for one that is just being written."""
+    if before is not None and before.data and not file.data:
+        raise ConfigError("the file has become empty", file=file.path)
+    return file

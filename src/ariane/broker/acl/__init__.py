@@ -1,0 +1,6 @@
+"""Access control of a broker: the rule of every request code, and the requests that change the rules.
+
+table      request code -> who may send it, with which rights
+handler    codes 50 to 54: administration of the rules
+access     puts rules, gate and handler together from the broker's options
+"""

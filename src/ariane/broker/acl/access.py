@@ -1,0 +1,37 @@
+"""Puts a broker's access control together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ariane.access.gate import AccessGate
+from ariane.access.replay import ReplayGuard
+from ariane.access.rules import WATCH_SECONDS, LiveRules
+from ariane.broker.acl.table import TopicsOf, UnitAt, broker_rules
+from ariane.broker.config import BrokerOptions
+from ariane.broker.periodic import Periodic
+from ariane.env import Env
+from ariane.settings import ConfigError
+
+
+class BrokerAccess:
+    """The rules, the gate in front of all handlers, and the watch on the files."""
+
+    def __init__(self, options: BrokerOptions, env: Env, unit_at: UnitAt, topics_of: TopicsOf) -> None:
+        if not options.rocketmq_home:
+            reason = "aclEnable needs the folder that has conf/plain_acl.yml: set rocketmqHome or ROCKETMQ_HOME"
+            raise ConfigError(reason, key="rocketmqHome")
+        self.rules = LiveRules(env.files, env.clock, Path(options.rocketmq_home), options.acl_plain_file)
+        self.rules.load()
+        self._clock = env.clock
+        window = options.acl_replay_window_seconds
+        self.gate = AccessGate(
+            self.rules,
+            broker_rules(unit_at, topics_of, options.broker_cluster_name),
+            env.clock,
+            replay=ReplayGuard(env.clock, window) if window else None,
+        )
+
+    def periodic(self) -> Periodic:
+        """The watch on the files."""
+        return Periodic(self._clock, WATCH_SECONDS, self.rules.refresh, name="watch access rules")
