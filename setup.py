@@ -50,7 +50,6 @@ HOT = [
     "src/ariane/store/health.py",
     "src/ariane/store/reader.py",
     "src/ariane/store/results.py",
-    "src/ariane/store/counters.py",
     "src/ariane/store/store.py",
     "src/ariane/broker/read_cycle.py",
     "src/ariane/broker/send/acknowledge.py",
@@ -68,7 +67,6 @@ HOT = [
     "src/ariane/broker/pull/subscriptions.py",
     "src/ariane/broker/tables/topics.py",
     "src/ariane/broker/stats/counting.py",
-    "src/ariane/broker/send/put_status.py",
     "src/ariane/broker/send/handler.py",
     "src/ariane/broker/pull/handler.py",
 ]

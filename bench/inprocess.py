@@ -62,6 +62,7 @@ class HotPath:
         })  # fmt: skip
         self.broker = Broker(options)
         self.broker.store.open()
+        self.broker.store.health.accepts_messages(True)  # the role does this when the broker starts
         self.broker.store.add_dispatch_listener(self.broker.longpoll.arrived)
         self.broker.writer.host = bytes((127, 0, 0, 1, 0, 0, 42, 159))
         endpoint = Endpoint(self.broker.handlers, self.broker.env.clock, cycle=self.broker.cycle, throttle=True)

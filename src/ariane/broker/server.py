@@ -39,9 +39,9 @@ from ariane.broker.retry.dead_letters import DeadLettersHandler
 from ariane.broker.retry.send_back import SendBackHandler
 from ariane.broker.role import Role, RoleKind
 from ariane.broker.send.acknowledge import Acknowledge
+from ariane.broker.send.answer import PutFailures
 from ariane.broker.send.flow import FlowControl
 from ariane.broker.send.handler import SendHandler
-from ariane.broker.send.put_status import PutFailures
 from ariane.broker.send.reply import ReplyHandler
 from ariane.broker.send.target import SendTargets
 from ariane.broker.stats import BrokerStats, StoreStats

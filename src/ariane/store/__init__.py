@@ -8,12 +8,11 @@ Appending: `appender`, `batches`; reading: `reader`, `pull`, `time_search`; betw
 """
 
 from ariane.store.config_file import ConfigFile
-from ariane.store.counters import PutCount
 from ariane.store.dispatch import DispatchListener
 from ariane.store.log.flush import FlushDone
 from ariane.store.log.log import Log
 from ariane.store.options import StoreOptions
-from ariane.store.queue.consumequeue import ConsumeQueue
+from ariane.store.queue.consumequeue import ConsumeQueue, PutCount
 from ariane.store.results import (
     STORED,
     GetResult,

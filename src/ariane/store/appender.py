@@ -6,14 +6,13 @@ from typing import Final
 from ariane.env import Clock
 from ariane.protocol.units import Unit, host_flags
 from ariane.store.batches import MAX_PROPERTIES, Batch
-from ariane.store.counters import StoreCounters
 from ariane.store.dispatch import Dispatcher
 from ariane.store.health import Health
 from ariane.store.log.log import Log
 from ariane.store.options import StoreOptions
 from ariane.store.queue.consumequeue import ConsumeQueue
 from ariane.store.queue.table import QueueTable
-from ariane.store.results import PutResult, PutStatus
+from ariane.store.results import PutResult, PutStatus, StoreCounters
 from ariane.store.units.marks import Marks
 from ariane.store.units.reading import Dispatched, is_in_queue
 from ariane.store.units.writing import fixed_size, write_unit
@@ -55,31 +54,16 @@ class Appender:
         queue = self._table.find(unit.topic, unit.queue_id) if self._health.accepts else None
         if queue is None:
             return self._refuse(PutStatus.MESSAGE_ILLEGAL)
-        result = self.put(
-            queue, unit.body, unit.body_crc, unit.properties, Marks(unit.properties), unit.flag, unit.sys_flag,
-            unit.born_time, unit.born_host, unit.store_host, unit.reconsume_times, unit.prepared_offset,
-        )  # fmt: skip
+        result = self.put(queue, unit, Marks(unit.properties))
         unit.queue_offset = result.queue_offset
         unit.physical_offset = result.physical_offset
         unit.store_time = result.store_time
         return result
 
-    def put(
-        self,
-        queue: ConsumeQueue,
-        body: bytes,
-        crc: int,
-        properties: bytes,
-        marks: Marks,
-        flag: int,
-        sys_flag: int,
-        born_time: int,
-        born_host: bytes,
-        store_host: bytes,
-        reconsume_times: int,
-        prepared_offset: int,
-    ) -> PutResult:
+    def put(self, queue: ConsumeQueue, unit: Unit, marks: Marks) -> PutResult:
         """Append a message to a queue; `marks` are those of its properties."""
+        body, properties = unit.body, unit.properties
+        born_host, store_host = unit.born_host, unit.store_host
         if len(properties) > MAX_PROPERTIES:
             return self._refuse(PutStatus.PROPERTIES_TOO_LONG)
         size = fixed_size(born_host, store_host, queue.topic_field) + len(body) + len(properties)
@@ -90,13 +74,14 @@ class Appender:
         except OSError as error:
             return self._no_room(error)
         now = self.moment or self.ask_time()
-        in_queue = is_in_queue(sys_flag)
+        in_queue = is_in_queue(unit.sys_flag)
         offset = queue.next_offset if in_queue else 0
-        sys_flag = host_flags(sys_flag, born_host, store_host)
+        sys_flag = host_flags(unit.sys_flag, born_host, store_host)
         try:
             write_unit(
-                self._log.tail, size, crc, queue.queue_id, flag, offset, at, sys_flag, born_time, born_host, now,
-                store_host, reconsume_times, prepared_offset, body, queue.topic_field, properties,
+                self._log.tail, size, unit.body_crc, queue.queue_id, unit.flag, offset, at, sys_flag, unit.born_time,
+                born_host, now, store_host, unit.reconsume_times, unit.prepared_offset, body, queue.topic_field,
+                properties,
             )  # fmt: skip
         except BaseException:  # it cannot be encoded: restore the state before it
             self._log.cancel(at)

@@ -5,7 +5,6 @@ from typing import Final
 
 from ariane.errors import ProtocolError
 from ariane.protocol.units import Unit, decode_unit
-from ariane.store.counters import StoreCounters
 from ariane.store.index.index import Index
 from ariane.store.log.log import Log
 from ariane.store.options import StoreOptions
@@ -13,7 +12,7 @@ from ariane.store.pull import Puller
 from ariane.store.queue.consumequeue import ConsumeQueue
 from ariane.store.queue.entries import BLANK_SIZE, ENTRY
 from ariane.store.queue.table import QueueTable
-from ariane.store.results import GetResult, GetStatus, MessageFilter, QueryResult
+from ariane.store.results import GetResult, GetStatus, MessageFilter, QueryResult, StoreCounters
 from ariane.store.time_search import entry_time, offset_by_time
 
 _NO_BYTE_LIMIT: Final = 1 << 60  # a small integer to compiled code

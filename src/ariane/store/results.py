@@ -1,4 +1,4 @@
-"""Results and errors of the store."""
+"""Results, counters and errors of the store."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -127,6 +127,20 @@ class QueryResult:
     slices: list[memoryview] = field(default_factory=list)
     last_update_time: int = 0
     last_update_offset: int = 0
+
+
+class StoreCounters:
+    """What went in and out since the store was opened. Each costs an addition; rates are sampled from them."""
+
+    __slots__ = ("get_found", "get_missed", "put_bytes", "put_count", "put_failed", "transferred")
+
+    def __init__(self) -> None:
+        self.put_count = 0
+        self.put_bytes = 0
+        self.put_failed = 0
+        self.get_found = 0
+        self.get_missed = 0
+        self.transferred = 0
 
 
 @dataclass(slots=True)

@@ -9,10 +9,9 @@ from typing import Final
 
 from ariane.env import Env, LockHeld
 from ariane.message import HALF_OP_TOPIC, SCHEDULE_TOPIC
-from ariane.protocol.units import Unit, body_crc
+from ariane.protocol.units import Unit
 from ariane.store.appender import Appender
 from ariane.store.checkpoint import DurableEnd
-from ariane.store.counters import StoreCounters
 from ariane.store.dispatch import Dispatcher, DispatchListener, Filler, default_delay_ms
 from ariane.store.health import Health
 from ariane.store.index.index import Index
@@ -32,11 +31,7 @@ from ariane.store.queue_flush import QueueFlusher
 from ariane.store.reader import StoreReader
 from ariane.store.recovery.load import commitlog_file_size, consumequeue_file_entries, load_queues
 from ariane.store.recovery.recovery import Recovery
-from ariane.store.results import (
-    PutResult,
-    RecoveryReport,
-    StoreLocked,
-)
+from ariane.store.results import PutResult, RecoveryReport, StoreCounters, StoreLocked
 from ariane.store.retention import MANUAL_PASSES, Retention
 from ariane.store.units.marks import Marks
 from ariane.store.units.reading import is_in_queue
@@ -268,27 +263,12 @@ class MessageStore(StoreReader):
         self._after_append()
         return result
 
-    def put(
-        self,
-        queue: ConsumeQueue,
-        body: bytes,
-        properties: bytes,
-        marks: Marks,
-        flag: int,
-        sys_flag: int,
-        born_time: int,
-        born_host: bytes,
-        store_host: bytes,
-        reconsume_times: int,
-    ) -> PutResult:
-        """Append a message to a queue that the caller has found, with the marks of its properties."""
+    def put(self, queue: ConsumeQueue, unit: Unit, marks: Marks) -> PutResult:
+        """Like `append`, for a queue already looked up; `marks` are those of the properties."""
         appender = self._appender
         if self._held and not appender.moment:
             appender.moment = appender.ask_time()
-        result = appender.put(
-            queue, body, body_crc(body), properties, marks, flag, sys_flag, born_time, born_host, store_host,
-            reconsume_times, 0,
-        )  # fmt: skip
+        result = appender.put(queue, unit, marks)
         self._after_append()
         return result
 

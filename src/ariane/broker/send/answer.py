@@ -1,22 +1,39 @@
-"""The answer to a send: for one broker always the same text around four values."""
+"""The answers to a send: of a stored message, and RocketMQ's words for one that could not be stored."""
 
+from pathlib import Path
 from types import FunctionType
 from typing import Final
 
 from librt.strings import BytesWriter
 
+from ariane.broker.config.live import LiveOptions
+from ariane.env import Files
+from ariane.errors import ResponseError
 from ariane.message import MSG_REGION, TRACE_ON
+from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import JSON, RESPONSE, Command, encode_header
 from ariane.protocol.fast.digits import set_head, write_decimal, write_hexadecimal
 from ariane.protocol.frame_head import HEAD_SIZE, framed
+from ariane.store import PutStatus
 
 _MARKS: Final = ("111111111", "222222222", "333333333", "444444444")  # replaced by the values
 _OPAQUE: Final = int(_MARKS[0])
 _COMMA: Final = ord(",")
+_CODES: Final = {
+    PutStatus.OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_TOO_LONG: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+}
 
 
 class SendAnswer:
-    """Builds answers, either as fields or as the bytes of a JSON frame.
+    """Builds the answers to stored messages, either as fields or as the bytes of a JSON frame.
+
+    For one broker this is always the same text around four values.
 
     >>> SendAnswer("r", False).encoded(7, b"AB", [255], 3, 9)[8:]  # after the lengths
     b'{"code":0,"flag":1,"language":"PYTHON","opaque":7,"serializeTypeCurrentRPC":"JSON","version":407,\
@@ -85,3 +102,40 @@ class SendAnswer:
 
 PLAIN: Final = isinstance(SendAnswer.encoded, FunctionType)
 """True when this module is not compiled: then one format costs less than many calls."""
+
+
+def response_code(status: PutStatus) -> int:
+    """The code that answers a put."""
+    return _CODES.get(status, ResponseCode.SYSTEM_ERROR)
+
+
+class PutFailures:
+    """Words the answers to puts that did not happen."""
+
+    def __init__(self, options: LiveOptions, files: Files) -> None:
+        self._options = options
+        self._files = files
+
+    def of(self, status: PutStatus) -> ResponseError:
+        """The error that answers a put with this status."""
+        return ResponseError(response_code(status), self._remark(status))
+
+    def _remark(self, status: PutStatus) -> str:
+        if status in (PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_TOO_LONG):
+            return (
+                "the message is illegal, maybe msg body or properties length not matched. msg body length limit "
+                f"{self._options.current.max_message_size}B, msg properties length limit 32KB."
+            )
+        if status is PutStatus.SERVICE_NOT_AVAILABLE:
+            used = self._files.usage(Path(self._options.current.store_path_root_dir)).used_ratio
+            disk = f"CL: {used:5.2f} CQ: {used:5.2f} INDEX: {used:5.2f}"
+            return (
+                "service not available now. It may be caused by one of the following reasons: "
+                f"the broker's disk is full [{disk}], messages are put to the slave, "
+                "message store has been shut down, etc."
+            )
+        if status is PutStatus.CREATE_FILE_FAILED:
+            return "create mapped file failed, server is busy or broken."
+        if status is PutStatus.OS_PAGE_CACHE_BUSY:
+            return "[PC_SYNCHRONIZED]broker busy, start flow control for a while"
+        return str(status.value)

@@ -12,7 +12,7 @@ from ariane.broker.message_writer import MessageWriter
 from ariane.broker.read_cycle import ReadCycle
 from ariane.broker.refusals import no_such_group, permission_text
 from ariane.broker.send.acknowledge import Acknowledge
-from ariane.broker.send.answer import SendAnswer
+from ariane.broker.send.answer import PutFailures, SendAnswer, response_code
 from ariane.broker.send.flow import FlowControl
 from ariane.broker.send.properties import (
     StoredForms,
@@ -21,7 +21,6 @@ from ariane.broker.send.properties import (
     waits_for_store,
     without_delay,
 )
-from ariane.broker.send.put_status import PutFailures, response_code
 from ariane.broker.send.target import SendTarget, SendTargets
 from ariane.broker.stats.counting import BrokerStats
 from ariane.broker.tables.groups import GroupTable
@@ -37,7 +36,7 @@ from ariane.protocol.ids import offset_ids
 from ariane.protocol.properties import delay_level
 from ariane.protocol.units import TRANSACTION_MASK, Unit
 from ariane.remoting import Connection
-from ariane.store import STORED, ConsumeQueue, Marks, MessageStore, PutResult, PutStatus
+from ariane.store import STORED, Marks, MessageStore, PutResult, PutStatus
 
 _OK: Final = PutStatus.OK
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
@@ -113,7 +112,7 @@ class SendHandler:
         elif sending.names & _SPECIAL or target.retry_group:
             result = self._append(connection, request, sending, target, queue_id)
         else:
-            result = self._put(connection, request.body, sending, target, target.queue(queue_id))
+            result = self._put(connection, request, sending, target, queue_id)
         if result.status is not _OK:
             raise self._failures.of(result.status)
         self._cycle.puts += 1
@@ -135,7 +134,7 @@ class SendHandler:
         return None
 
     def _put(
-        self, connection: Connection, body: bytes, sending: Sending, target: SendTarget, queue: ConsumeQueue
+        self, connection: Connection, request: Command, sending: Sending, target: SendTarget, queue_id: int
     ) -> PutResult:
         """Store an ordinary message."""
         form = self._forms.get(sending)
@@ -145,11 +144,8 @@ class SendHandler:
         else:
             properties = stored_properties(sending.properties, sending.names, self._cluster)
             marks = Marks(properties)
-        kind = sending.kind
-        result = self._store.put(
-            queue, body, properties, marks, kind.flag, kind.sys_flag | target.sys_flag, sending.born_timestamp,
-            connection.peer_host, self._store_host, kind.reconsume_times,
-        )  # fmt: skip
+        queue = target.queue(queue_id)
+        result = self._store.put(queue, self._unit(connection, request, sending, target, queue_id, properties), marks)
         if result.status is _OK:
             queue.puts.add(1, result.size)
         return result
@@ -158,7 +154,8 @@ class SendHandler:
         self, connection: Connection, request: Command, sending: Sending, target: SendTarget, queue_id: int
     ) -> PutResult:
         """Store a message that may go elsewhere first: delayed, the half of a transaction, or a retry."""
-        unit = self._unit(connection, request, sending, target, queue_id)
+        properties = stored_properties(sending.properties, sending.names, self._cluster)
+        unit = self._unit(connection, request, sending, target, queue_id, properties)
         if target.retry_group:
             self._limit_retries(unit, target.retry_group, request, sending)
         if sending.names & _SPECIAL:
@@ -179,7 +176,8 @@ class SendHandler:
         kind, names = sending.kind, sending.names
         if kind.sys_flag & TRANSACTION_MASK or (names & HAS_DELAY and delay_level(sending.properties) > 0):
             raise self._failures.of(PutStatus.MESSAGE_ILLEGAL)
-        unit = self._unit(connection, request, sending, target, queue_id, crc=0)  # each message has its own
+        properties = stored_properties(sending.properties, names, self._cluster)
+        unit = self._unit(connection, request, sending, target, queue_id, properties, crc=0)  # each message has its own
         unit.flag = 0
         try:
             result = self._store.append_batch(unit)
@@ -196,13 +194,14 @@ class SendHandler:
         sending: Sending,
         target: SendTarget,
         queue_id: int,
+        properties: bytes,
         crc: int = -1,
     ) -> Unit:
         kind = sending.kind
         return Unit(
             target.name,
             request.body,
-            stored_properties(sending.properties, sending.names, self._cluster),
+            properties,
             queue_id=queue_id,
             flag=kind.flag,
             sys_flag=kind.sys_flag | target.sys_flag,

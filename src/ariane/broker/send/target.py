@@ -6,7 +6,7 @@ from ariane.broker.config.live import LiveOptions
 from ariane.broker.names import check_may_send, check_topic
 from ariane.broker.refusals import FAQ, broker_is_read_only, topic_is_read_only
 from ariane.broker.role import Role
-from ariane.broker.send.put_status import PutFailures
+from ariane.broker.send.answer import PutFailures
 from ariane.broker.stats.counting import BrokerStats
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.persistence import KeptTable

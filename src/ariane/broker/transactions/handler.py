@@ -8,7 +8,7 @@ from ariane.broker.delay.delivery import Delay
 from ariane.broker.message_writer import MessageWriter
 from ariane.broker.role import Role
 from ariane.broker.send.acknowledge import Acknowledge
-from ariane.broker.send.put_status import PutFailures
+from ariane.broker.send.answer import PutFailures
 from ariane.broker.stats import BrokerStats
 from ariane.broker.transactions.check import is_hopeless
 from ariane.broker.transactions.half_messages import HALF_QUEUE, Transactions, committed_message, identity

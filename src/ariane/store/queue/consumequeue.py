@@ -13,7 +13,6 @@ from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
 from ariane.message import SCHEDULE_TOPIC
 from ariane.protocol.native import i32, i64
-from ariane.store.counters import PutCount
 from ariane.store.layout import file_name
 from ariane.store.queue.entries import BLANK_ENTRY, BLANK_SIZE, ENTRY, ENTRY_SIZE, PLAIN
 from ariane.store.queue.open_files import OpenFiles
@@ -24,6 +23,23 @@ _MAX_GAP: Final = 1 << 20
 _MAX_OFFSET: Final = 1 << 48  # more than any queue has; its position in bytes still fits into 64 bits
 KEEP: Final = 1024  # written entries kept in memory: consumers near the end need no system call
 AHEAD: Final = 1024  # entries read at once for sequential readers
+
+
+class PutCount:
+    """Messages stored in one queue since the counters were last read: how many, by how many requests, how large."""
+
+    __slots__ = ("count", "size", "times")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.times = 0
+        self.size = 0
+
+    def add(self, count: int, size: int) -> None:
+        """Count the messages that one request stored."""
+        self.count += count
+        self.times += 1
+        self.size += size
 
 
 class ConsumeQueue:
