@@ -27,6 +27,8 @@ HOT = [
     "src/ariane/protocol/frame.py",
     "src/ariane/protocol/batch.py",
     "src/ariane/protocol/ids.py",
+    "src/ariane/remoting/outgoing.py",
+    "src/ariane/remoting/incoming.py",
     "src/ariane/remoting/connection.py",
     "src/ariane/remoting/waiters.py",
     "src/ariane/store/log/log_file.py",

@@ -68,7 +68,7 @@ async def test_messages_of_one_read_become_visible_together_before_any_answer_le
             before = store.max_offset("orders", 0)
             store.dispatch_now()
             if store.max_offset("orders", 0) > before:
-                seen.append((before, store.max_offset("orders", 0), bool(server_side._out)))
+                seen.append((before, store.max_offset("orders", 0), bool(server_side._outgoing.size)))
 
     talk.broker.cycle._store = Watched()
     sends = [Command(RequestCode.SEND_MESSAGE_V2, send_fields("orders"), b"%d" % n) for n in range(3)]

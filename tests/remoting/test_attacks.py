@@ -169,7 +169,7 @@ async def test_a_peer_that_never_reads_is_closed_in_time(serve):
     server = await serve({1: lambda _, r: r.reply(0, body=bytes(MIB))}, clock=clock)
     sock = raw(server)
     await flood(sock, b"".join(encode(Command(1, opaque=n)) for n in range(50)))
-    await until(lambda: any(c._congested for c in server.connections))
+    await until(lambda: any(c._outgoing.congested for c in server.connections))
     await advance(clock, 29)
     assert server.connections
     await advance(clock, 200)
@@ -186,7 +186,7 @@ async def test_a_closed_connection_whose_last_answer_is_not_read_goes_away(serve
     await flood(sock, b"".join(encode(Command(1, opaque=n)) for n in range(20)))
     await until(lambda: any(c._transport.get_write_buffer_size() for c in server.connections))
     [connection] = server.connections
-    connection._congested = False  # as when less than the high-water mark is unread
+    connection._outgoing.congested = False  # as when less than the high-water mark is unread
     connection.close("told to")
     await advance(clock, 33)
     await until(lambda: not server.connections)

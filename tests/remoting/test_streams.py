@@ -17,7 +17,7 @@ from ariane.protocol.command import ONEWAY, Command
 from ariane.protocol.frame import FrameDecoder, encode
 from ariane.protocol.frame_head import MAX_FRAME
 from ariane.remoting import Connection, Server
-from ariane.remoting.connection import MAX_RUNNING, SOON
+from ariane.remoting.incoming import MAX_RUNNING, SOON
 
 from .conftest import ECHO, at, echo, until
 
@@ -72,7 +72,7 @@ async def test_a_read_cycle_begins_before_the_requests_of_a_read_and_ends_before
 
         def end(self):
             events.append("end")
-            assert connections[0]._out  # nothing was written yet
+            assert connections[0]._outgoing.size  # nothing was written yet
 
     server = await serve({1: handle}, cycle=Cycle())
     reader, writer = await open_socket(server)
@@ -284,7 +284,7 @@ async def test_a_peer_that_does_not_read_is_not_served_on_and_loses_nothing(serv
         for _ in range(20):
             assert (await dial().request(at(server), Command(ECHO), 30)).code == 0
     assert handled < total / 2
-    [slow] = [c for c in server.connections if c._congested]
+    [slow] = [c for c in server.connections if c._outgoing.congested]
     assert slow._transport.get_write_buffer_size() < 4 << 20
     reader, writer = await asyncio.open_connection(sock=sock)
     got = await answers(reader, total)
@@ -348,7 +348,7 @@ async def test_a_sender_waits_for_a_server_that_does_not_keep_up(serve, dial):
     producing = asyncio.ensure_future(produce())
     sock, _ = await asyncio.get_running_loop().sock_accept(listener)
     connection = await client.connection(address)
-    await until(lambda: connection._congested)
+    await until(lambda: connection._outgoing.congested)
     assert sent < 300
     assert connection._transport.get_write_buffer_size() < 4 << 20
     reader, writer = await asyncio.open_connection(sock=sock)
@@ -367,7 +367,7 @@ async def test_a_sender_that_waits_hears_when_the_server_is_gone(serve, dial):
     connection_ready = asyncio.ensure_future(client.connection(address))
     sock, _ = await asyncio.get_running_loop().sock_accept(listener)
     connection = await connection_ready
-    while not connection._congested:
+    while not connection._outgoing.congested:
         connection.oneway(Command(1, body=b"x" * 1_000_000))
     with pytest.raises(RequestTimeout, match="did not read"):
         await connection.request(Command(1), 0.05)

@@ -1,7 +1,9 @@
 """Commands over sockets: asyncio around `ariane.protocol`.
 
 server, client    listen and connect; both send and receive requests over connections
-connection        one socket: decodes a read, runs handlers, writes all responses at once
+connection        one socket: requests and responses in both directions
+incoming          its receiving side: read cycles, handlers, requests that run, back-pressure
+outgoing          its sending side: one write for all responses of a read, congestion
 endpoint          what the connections of one server or client share
 waiters           pending requests and their deadlines
 gates             gates (refuse requests), observers (see all), hooks of clients

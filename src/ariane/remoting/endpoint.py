@@ -9,9 +9,10 @@ from ariane.env import Clock
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.frame_head import MAX_FRAME
-from ariane.remoting.connection import Connection, Handler, Listener, ReadCycle
+from ariane.remoting.connection import Connection, Handler, Listener
 from ariane.remoting.gates import Gate, Observer, RpcHook
 from ariane.remoting.guard import Guard, Limits
+from ariane.remoting.incoming import ReadCycle
 from ariane.remoting.limited_log import LimitedLog
 from ariane.remoting.sockets import SocketOptions
 

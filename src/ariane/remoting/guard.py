@@ -40,7 +40,9 @@ class Guarded(Protocol):
     """What a guard needs of a connection."""
 
     peer: str
-    last_active: float
+
+    @property
+    def last_active(self) -> float: ...
 
     @property
     def is_open(self) -> bool: ...

@@ -9,10 +9,11 @@ from ariane.env import Clock
 from ariane.errors import ListenFailed
 from ariane.protocol.frame_head import MAX_FRAME
 from ariane.remoting.address import format_address
-from ariane.remoting.connection import Connection, Handler, Listener, ReadCycle
+from ariane.remoting.connection import Connection, Handler, Listener
 from ariane.remoting.endpoint import Endpoint
 from ariane.remoting.gates import Gate, Observer
 from ariane.remoting.guard import Limits
+from ariane.remoting.incoming import ReadCycle
 from ariane.remoting.sockets import SocketOptions
 from ariane.remoting.tls import TlsMode, TlsServer
 
