@@ -4,10 +4,13 @@ import asyncio
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from ariane import ConsumeFrom, Message, SendStatus, aio
+from ariane import ConsumeFrom, Message, SendStatus, TransactionListener, aio
+from ariane.env import Env, SystemClock
 from ariane.errors import ClientError, NameServersUnreachable, RemotingError, SendError
 from ariane.testing.cluster import Cluster
 from tests.client.inbox import Inbox, eventually
@@ -174,3 +177,35 @@ async def test_the_clock_of_a_test_cluster_moves(one: Cluster) -> None:
         assert [message.body for message in await inbox.arrived(1)] == [b"now"]
         one.advance(7201)
         await inbox.arrived(2)
+
+
+class Impatient(SystemClock):
+    """A clock on which nobody sleeps long; `pauses` are the seconds that were asked for."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(min(seconds, 0.005))
+
+    async def doubled(self, *pauses: float) -> None:
+        """Wait until these pauses were asked for, each once and in this order."""
+        await eventually(lambda: pauses[-1] in self.pauses, f"a pause of {pauses[-1]:g} s")
+        assert [pause for pause in self.pauses if pause in pauses] == list(pauses)
+
+
+async def test_a_missing_topic_is_looked_for_less_and_less_often(one: Cluster) -> None:
+    clock = Impatient()
+    options = {"name_servers": one.name_servers, "rebalance_interval": 3600, "heartbeat_interval": 3600}
+    async with aio.PushConsumer("g", "no_such_topic", Inbox(), env=Env(clock=clock), **options):
+        await clock.doubled(2, 4, 8)
+
+
+async def test_brokers_that_do_not_answer_hear_of_a_producer_less_and_less_often(one: Cluster) -> None:
+    clock = Impatient()
+    options = {"name_servers": one.name_servers, "route_interval": 33, "heartbeat_interval": 3600}
+    await in_thread(one.network.down, "broker-a")
+    listener = cast(TransactionListener, SimpleNamespace(execute=lambda *_: None, check=lambda _: None))
+    async with aio.TransactionProducer("tx", listener, env=Env(clock=clock), **options):
+        await clock.doubled(2, 4, 8, 16)

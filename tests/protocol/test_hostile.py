@@ -28,6 +28,15 @@ def test_a_nested_header_is_a_command_or_a_protocol_error(depth):
         assert decode_header(JSON, header).code == 10
 
 
+@pytest.mark.parametrize("member", [b'"\xff"', b"[" * 900 + b"]" * 900, b"[" * 200_000 + b"]" * 200_000])
+def test_a_member_that_no_command_has_cannot_break_the_fields_that_a_signature_covers(member):
+    outside = b'{"code":10,"remark":null,"x":%b,"extFields":{"a":"1"}}'
+    inside = b'{"code":10,"extFields":{"a":null,"x":%b}}'
+    for header in (outside, inside):
+        with contextlib.suppress(ProtocolError):
+            assert "a" in decode_header(JSON, header % member).wire_fields()
+
+
 def test_an_object_of_objects_is_no_key():
     with pytest.raises(ProtocolError):
         fastjson.loads(b'{{"a":[1]}:5}')

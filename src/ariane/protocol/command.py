@@ -167,8 +167,11 @@ def _nulls_as_text(header: bytes) -> dict[str, str] | None:
     """The fields of a header that has nulls among them; None for any other."""
     if b"null" not in header:
         return None
-    raw: Any = msgspec.json.decode(header)
-    return {str(k): "null" if v is None else _text(v) for k, v in (raw.get("extFields") or {}).items()}
+    try:
+        raw: Any = msgspec.json.decode(header)
+        return {str(k): "null" if v is None else _text(v) for k, v in (raw.get("extFields") or {}).items()}
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:  # in members that no command has
+        raise ProtocolError(f"header is not a JSON command: {error}") from None
 
 
 def _lenient(header: bytes) -> JsonHeader:

@@ -27,7 +27,7 @@ from ariane.remoting import Client, Connection, RpcHook
 
 log = logging.getLogger("ariane.client")
 
-REGISTER_PAUSE = 1.0  # seconds until the next heartbeat to a broker that has not heard of our producers
+REGISTER_PAUSE = 1.0  # seconds until the next heartbeat to a broker that has not heard of our producers; then doubled
 
 
 class Instance:
@@ -133,12 +133,16 @@ class Instance:
             self._registering = self.tasks.supervise("registering with brokers", lambda: self._keep_registered(told))
 
     async def _keep_registered(self, told: bool) -> None:
+        longest = self.options.route_interval
+        pause = longest if told else min(REGISTER_PAUSE, longest)
         while True:
-            await self.tasks.wait(self._forgotten, self.options.route_interval if told else REGISTER_PAUSE)
+            await self.tasks.wait(self._forgotten, pause)
             if self._forgotten.is_set():
                 await self.env.clock.sleep(REGISTER_PAUSE)  # a broker that restarts needs a moment
                 self._forgotten.clear()
+                pause = REGISTER_PAUSE / 2
             told = await self._register_once()
+            pause = longest if told else min(2 * pause, longest)
 
     async def _register_once(self) -> bool:
         """Send heartbeats to the masters that have not heard of all producers here; False when one did not answer."""

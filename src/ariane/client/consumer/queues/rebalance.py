@@ -11,7 +11,7 @@ from ariane.message import RETRY_PREFIX, MessageQueue
 
 log = logging.getLogger("ariane.client")
 
-MISSING_PAUSE = 1.0  # seconds until a topic without a route is looked for again
+MISSING_PAUSE, MAX_MISSING_PAUSE = 1.0, 10.0  # seconds until a topic without a route is looked for again
 SETTLE = 0.2  # seconds between joining a group with members and taking its queues
 
 Divide = Callable[[str, set[MessageQueue]], Awaitable[bool]]
@@ -39,11 +39,11 @@ class Rebalance:
         self._due = asyncio.Event()
         self._turn = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
-        self._missing = False  # whether the route of a topic was missing in the last round
+        self._missing = 0  # rounds in a row in which the route of a topic was missing
         self._complaints: dict[str, tuple[type[ArianeError], float]] = {}  # what was logged, and until when
 
     def start(self) -> None:
-        """Rebalance each 20 s, whenever `soon` is called, and each second while the route of a topic is missing."""
+        """Rebalance each 20 s, whenever `soon` is called, and sooner while the route of a topic is missing."""
         self._task = self._instance.tasks.supervise(f"rebalancing of {self._group}", self._run)
 
     async def stop(self) -> None:
@@ -58,8 +58,10 @@ class Rebalance:
 
     async def _run(self) -> None:
         while True:
-            interval = self._options.rebalance_interval
-            await self._instance.tasks.wait(self._due, min(MISSING_PAUSE, interval) if self._missing else interval)
+            pause = self._options.rebalance_interval
+            if self._missing:
+                pause = min(MISSING_PAUSE * 2 ** min(self._missing - 1, 8), MAX_MISSING_PAUSE, pause)
+            await self._instance.tasks.wait(self._due, pause)
             self._due.clear()
             await self.now()
 
@@ -80,17 +82,17 @@ class Rebalance:
     async def now(self) -> None:
         """Run one round over all topics; a topic that fails is tried in the next round."""
         async with self._turn:
-            changed = False
-            self._missing = False
+            changed = missing = False
             for topic in list(self._topics()):
                 try:
                     changed |= await self._balance(topic)
                     self._complaints.pop(topic, None)
                 except ArianeError as error:
-                    self._missing |= isinstance(error, RouteMissing | NameServersUnreachable)
+                    missing |= isinstance(error, RouteMissing | NameServersUnreachable)
                     self._complain(topic, error)
                 except Exception:
                     log.exception("%s: cannot rebalance topic %s, trying again", self._group, topic)
+            self._missing = self._missing + 1 if missing else 0
             if changed:
                 await self._instance.send_heartbeats()
                 self._announced()
