@@ -26,6 +26,7 @@ COMMANDS = {
     "send": Lazy("messages", "send", "broker"),
     "tail": Lazy("messages", "tail", "broker"),
     "store": Lazy("store", "app", "broker"),
+    "acl": Lazy("acl", "app", "broker"),
     "guarantee": Lazy("guarantee", "app", "guarantee"),
     "pipeline": Lazy("pipeline", "app", "spark"),
     "app": Lazy("application", "app", "app"),
