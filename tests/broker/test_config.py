@@ -138,7 +138,7 @@ async def test_the_broker_dials_name_servers_with_the_patience_of_its_options(
     ids=["broker", "name server"],
 )
 def test_every_option_is_read_or_refused_or_listed_as_ignored(table: OptionTable, folders: tuple[str, ...]) -> None:
-    attributes, names = read_by_code(*folders, "remoting")
+    attributes, names = read_by_code(*folders, "ops", "remoting")
     unread = [
         option.name
         for option in table

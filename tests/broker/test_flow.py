@@ -63,7 +63,7 @@ async def test_a_put_of_more_than_a_second_gives_the_page_cache_time(
     clock.advance(1.6)
     cycle.begin(clock.monotonic())
     control.check(clock.monotonic())
-    assert control.refused == 1
+    assert control.refused == {"page cache busy": 1}
 
 
 async def test_how_long_messages_took_is_shown(talk_to: Starter) -> None:

@@ -62,7 +62,8 @@ async def test_ignored_options_are_told_in_one_line_at_the_start(caplog: pytest.
 def test_only_safe_keys_change_at_run_time() -> None:
     options = NamesrvOptions.load()
     assert options.updated("orderMessageEnable", "true").order_message_enable is True
-    assert [option.name for option in NAMESRV_TABLE if option.live] == ["orderMessageEnable"]
+    live = ["orderMessageEnable", "logLevel", "logLevels", "slowRequestThreshold"]
+    assert [option.name for option in NAMESRV_TABLE if option.live] == live
     for key in ("kvConfigPath", "configStorePath", "listenPort", "rocketmqHome", "nothing"):
         with pytest.raises(NotUpdatable):
             options.updated(key, "/tmp/x")

@@ -65,6 +65,8 @@ class Registration:
         self._told = b""  # version of the topics in the last registration
         self._telling = b""  # the same of a registration under way
         self._failing: set[str] = set()
+        self.registered: set[str] = set()
+        """The name servers that took the last registration."""
         self._retries: dict[str, asyncio.Task[None]] = {}
         self.active = False
         self.master_address: str | None = None
@@ -113,11 +115,13 @@ class Registration:
     def lost(self, connection: Connection) -> None:
         """Register again at once with a name server whose connection was closed."""
         if connection.address in self.name_servers:
+            self.registered.discard(connection.address)
             self._retry(connection.address, 0.0)
 
     async def unregister(self) -> None:
         """Stop registering, and unregister from every name server."""
         self.active = False
+        self.registered.clear()
         tasks = [*self._retries.values(), *([] if self._task is None else [self._task])]
         for task in tasks:
             task.cancel()
@@ -197,11 +201,13 @@ class Registration:
             if address not in self._failing:
                 log.warning("cannot register with the name server %s: %s", address, error)
             self._failing.add(address)
+            self.registered.discard(address)
             self._retry(address, FIRST_RETRY)
         else:
             if address in self._failing:
                 log.info("registered with the name server %s again", address)
             self._failing.discard(address)
+            self.registered.add(address)
 
     async def _unregister_at(self, address: str) -> None:
         o = self._options.current

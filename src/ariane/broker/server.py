@@ -21,12 +21,14 @@ from ariane.broker.admin.runtime import RuntimeInfoHandler
 from ariane.broker.admin.stats import AdminStatsHandler
 from ariane.broker.admin.store import AdminStoreHandler
 from ariane.broker.admin.topics import AdminTopicsHandler
+from ariane.broker.changes import CHANGES
 from ariane.broker.config import BrokerOptions
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.config.store_options import delay_of, store_options
 from ariane.broker.delay_and_transactions import DelayAndTransactions
 from ariane.broker.handlers import request_table
 from ariane.broker.message_writer import MessageWriter
+from ariane.broker.metrics.monitor import Monitor
 from ariane.broker.periodic import Periodic
 from ariane.broker.pull.expressions import Expressions, new_compiler, new_filters
 from ariane.broker.pull.handler import PullHandler
@@ -46,6 +48,7 @@ from ariane.broker.send.reply import ReplyHandler
 from ariane.broker.send.target import SendTargets
 from ariane.broker.stats import BrokerStats, StoreStats
 from ariane.broker.stats.sampling import Sampling, SlowReaders
+from ariane.broker.stats.timed_puts import TimedPuts
 from ariane.broker.tables.clients import ClientTable
 from ariane.broker.tables.clients_handler import ClientsHandler
 from ariane.broker.tables.groups import GroupTable
@@ -53,6 +56,7 @@ from ariane.broker.tables.notify import MemberNotices
 from ariane.broker.tables.offsets import OffsetTable
 from ariane.broker.tables.offsets_handler import OffsetsHandler
 from ariane.broker.tables.persistence import Persistence
+from ariane.broker.tables.progress import GroupProgress
 from ariane.broker.tables.pruning import Pruning
 from ariane.broker.tables.queue_locks import QueueLocks, QueueLocksHandler
 from ariane.broker.tables.queues import Queues
@@ -60,6 +64,9 @@ from ariane.broker.tables.topics import TopicTable
 from ariane.broker.tables.topics_handler import TopicsHandler
 from ariane.broker.transactions.handler import TransactionHandler
 from ariane.env import Env, Files
+from ariane.ops.logs import LogLevels
+from ariane.ops.request_log import RequestLog
+from ariane.ops.servers import add_access
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.ids import pack_host
 from ariane.remoting import (
@@ -83,6 +90,15 @@ log = logging.getLogger("ariane.broker")
 CLIENT_SCAN = 10.0  # seconds between scans for clients without a heartbeat
 SLOW_READERS = 180.0
 PRUNE = 60.0
+NOT_TIMED = frozenset(  # once a message: their times are in the statistics
+    {
+        RequestCode.SEND_MESSAGE,
+        RequestCode.SEND_MESSAGE_V2,
+        RequestCode.SEND_BATCH_MESSAGE,
+        RequestCode.PULL_MESSAGE,
+        RequestCode.UPDATE_CONSUMER_OFFSET,
+    }
+)
 NOT_ON_VIP = frozenset({RequestCode.PULL_MESSAGE})
 
 
@@ -122,6 +138,8 @@ class Broker:
         self.groups = groups = GroupTable(clock, options.auto_create_group_max)
         self.offsets = offsets = OffsetTable(clock, options.consumer_offset_max)
         self.clients = clients = ClientTable(clock)
+        self.progress = progress = GroupProgress(topics, offsets, clients, store)
+        self.requests = requests = RequestLog(clock, options.slow_request_threshold_ms)
         self.locks = locks = QueueLocks(clock, options.rebalance_lock_max_live_time_ms, options.queue_lock_max)
         self.persistence = persistence = Persistence(files, clock, options, topics, groups, offsets)
         self.stats = stats = BrokerStats(options.broker_cluster_name, detailed=options.enable_detail_stat)
@@ -148,7 +166,7 @@ class Broker:
         self.cycle = cycle = ReadCycle(
             store,
             clock,
-            totals.put_latency,
+            TimedPuts(totals.put_latency, requests),
             busy_after=options.os_page_cache_busy_time_out_mills / 1000,
             promises=acknowledge.waits,
         )
@@ -216,11 +234,33 @@ class Broker:
             ResetHandler(topics, groups, offsets, clients, store, live),
             RuntimeInfoHandler(store, totals, detours.delay, clients, live, files, clock),
             AdminStatsHandler(
-                topics, groups, offsets, clients, stats, store, live, clock, address=lambda: self.address
+                topics, groups, offsets, progress, stats, store, live, clock, address=lambda: self.address
             ),
             AdminStoreHandler(store, topics, clients, filters),
             AclHandler(None if self.access is None else self.access.rules, live, lambda: self.address),
         )
+        self.handlers = requests.watched(self.handlers, changing=CHANGES, unwatched=NOT_TIMED)
+        self.monitor = Monitor(
+            live,
+            env,
+            store,
+            stats,
+            totals,
+            topics,
+            groups,
+            offsets,
+            clients,
+            progress,
+            self.registration,
+            flow,
+            acknowledge,
+            longpoll,
+            requests,
+            address=lambda: self.address,
+            servers=self._servers,
+        )
+        if self.access is not None:
+            add_access(self.monitor.registry, self.access.rules.counters)
         self.parts: list[Part] = [Expressions(filters, clients, persistence, clock)]
         role.on_master(detours)
         self._gates = (*gates, *(() if self.access is None else (self.access.gate,)))
@@ -230,6 +270,7 @@ class Broker:
         self._started: list[Part] = []
         self._loaded = False
         self._permission = options.broker_permission
+        self._levels = LogLevels()
         live.on_change(self._options_changed)
 
     @property
@@ -244,6 +285,7 @@ class Broker:
         if self.options.ignored:
             log.warning("these options have no effect here: %s", ", ".join(self.options.ignored))
         try:
+            await self.monitor.start()
             found = await asyncio.to_thread(self.store.open)
             _log_recovery(found)
             self.persistence.load()
@@ -260,6 +302,7 @@ class Broker:
             await self.role.start()
             await self._start_vip()
             await self.registration.register()
+            self.monitor.ready()
         except BaseException:
             await self.stop()
             raise
@@ -267,6 +310,7 @@ class Broker:
 
     async def stop(self) -> None:
         """Unregister, finish running requests, save every table and close the store."""
+        await self.monitor.stop()
         await self.registration.unregister()
         await self._server.stop()
         if self._vip is not None:
@@ -324,6 +368,9 @@ class Broker:
             name="broker",
         )
 
+    def _servers(self) -> dict[str, Server]:
+        return {"main": self._server} if self._vip is None else {"main": self._server, "vip": self._vip}
+
     # Addresses.
 
     @property
@@ -350,6 +397,8 @@ class Broker:
     def _options_changed(self, options: BrokerOptions) -> None:
         self.store.change_options(store_options(options, delay_of(options)))
         self.cycle.busy_after = options.os_page_cache_busy_time_out_mills / 1000
+        self.requests.slow_after_ms = options.slow_request_threshold_ms
+        self._levels.set(options)
         if self._permission != options.broker_permission:
             self._permission = options.broker_permission
             self.topics.touch()

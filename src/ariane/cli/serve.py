@@ -20,9 +20,10 @@ class Service(Protocol):
     async def stop(self) -> None: ...
 
 
-def run(main: Coroutine[Any, Any, None], level: LogLevel = LogLevel.WARNING) -> None:
-    """Run on uvloop where it is installed, with the log on the error output."""
-    log_to_stderr(level)
+def run(main: Coroutine[Any, Any, None], level: LogLevel | None = LogLevel.WARNING) -> None:
+    """Run on uvloop where it is installed, with the log on the error output; None: the log is open already."""
+    if level is not None:
+        log_to_stderr(level)
     _runner()(main)
 
 

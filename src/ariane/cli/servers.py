@@ -7,7 +7,7 @@ import typer
 
 from ariane.broker import Broker, BrokerOptions
 from ariane.cli.first_message import show_first_message
-from ariane.cli.host import advertised, is_unspecified, local_address, reach_warning, this_host
+from ariane.cli.host import advertised, is_free, is_unspecified, local_address, reach_warning, this_host
 from ariane.cli.limits import check_store_folder, few_files_warning, raise_open_files
 from ariane.cli.logs import LogLevel
 from ariane.cli.messages import DEFAULT_NAMESRV
@@ -16,6 +16,7 @@ from ariane.cli.serve import run, running, until_stopped
 from ariane.env import Env
 from ariane.errors import ConfigError
 from ariane.namesrv import NameServer, NamesrvOptions
+from ariane.ops.logs import open_logs
 from ariane.remoting import format_address
 from ariane.settings import Value
 
@@ -28,7 +29,8 @@ SMALL_FILES: dict[str, Value] = {  # a laptop must not lose gigabytes to files m
 ConfigFile = Annotated[
     Path | None, typer.Option("-c", "--config", help="a RocketMQ properties file", exists=True, dir_okay=False)
 ]
-Level = Annotated[LogLevel, typer.Option("--log-level", help="which events to show on the error output")]
+Level = Annotated[LogLevel | None, typer.Option("--log-level", help="which events to log; overrides logLevel")]
+METRICS_PORTS = (5557, 5558)  # of broker and name server
 PrintConfig = Annotated[bool, typer.Option("-p", help="print the configuration and exit")]
 
 
@@ -41,26 +43,48 @@ def up(
     ] = None,
     namesrv_port: Annotated[int, typer.Option(help="port of the name server")] = 9876,
     broker_port: Annotated[int, typer.Option(help="port of the broker")] = 10911,
+    metrics: Annotated[bool, typer.Option(help="serve metrics and health over HTTP on this machine")] = True,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="port of the broker's metrics; without it 5557, or any if that is taken")
+    ] = None,
     first_message: Annotated[bool, typer.Option(help="send and consume one message to show that it works")] = True,
-    log_level: Level = LogLevel.WARNING,
+    log_level: Annotated[LogLevel, typer.Option("--log-level", help="which events to log")] = LogLevel.WARNING,
 ) -> None:
     """Run a whole cluster in this process: name server and broker, messages in a folder."""
     reach = advertise or advertised(listen)
     if is_unspecified(reach):
         raise ConfigError(f"--advertise {reach}: clients cannot connect to it; name an address of this machine")
-    run(_up(store.resolve(), listen, reach, namesrv_port, broker_port, first_message), log_level)
+    broker_metrics, namesrv_metrics = (_endpoint(metrics, port) for port in METRICS_PORTS)
+    if metrics and metrics_port is not None:
+        broker_metrics["metricsPromExporterPort"] = metrics_port
+    names = _embedded_namesrv(store.resolve(), listen, namesrv_port).replaced(namesrv_metrics)
+    run(_up(store.resolve(), listen, reach, names, broker_port, broker_metrics, first_message), log_level)
+
+
+def _endpoint(enabled: bool, port: int) -> dict[str, Value]:
+    """Options that serve metrics on a port, or on any when that is taken."""
+    if not enabled:
+        return {}
+    return {"metricsExporterType": "PROM", "metricsPromExporterPort": port if is_free(port) else 0}
 
 
 async def _up(
-    store: Path, listen: str, advertise: str, namesrv_port: int, broker_port: int, first_message: bool
+    store: Path,
+    listen: str,
+    advertise: str,
+    names: NamesrvOptions,
+    broker_port: int,
+    broker_metrics: dict[str, Value],
+    first_message: bool,
 ) -> None:
     raise_open_files()
     env = Env()
     check_store_folder(env.files, store)
-    name_server = NameServer(_embedded_namesrv(store, listen, namesrv_port), env)
+    namesrv_port = names.listen_port
+    name_server = NameServer(names, env)
     async with running(name_server, namesrv_port, "--namesrv-port"):
         inside = format_address(local_address(listen), name_server.port)
-        broker = Broker(_embedded_broker(store, listen, advertise, broker_port, inside), env)
+        broker = Broker(_embedded_broker(store, listen, advertise, broker_port, inside).replaced(broker_metrics), env)
         async with running(broker, broker_port, "--broker-port"):
             _introduce_up(store, format_address(advertise, name_server.port), broker)
             await until_stopped(show_first_message(inside) if first_message else None)
@@ -93,6 +117,8 @@ def _embedded_broker(store: Path, listen: str, advertise: str, port: int, namesr
 
 def _introduce_up(store: Path, namesrv: str, broker: Broker) -> None:
     facts = [("name server", namesrv), ("broker", broker.address), ("store", str(store))]
+    if broker.monitor.endpoint.address:
+        facts.append(("metrics", f"http://{broker.monitor.endpoint.address}/metrics"))
     warning = reach_warning(broker.address.rpartition(":")[0], "--listen and --advertise")
     introduce("Cluster in one process", facts, [warning] if warning else [])
     console.print("\nAnother terminal can try:")
@@ -106,16 +132,19 @@ def namesrv(
     config: ConfigFile = None,
     listen_port: Annotated[int | None, typer.Option(help="port to listen on, 9876 by default")] = None,
     print_config: PrintConfig = False,
-    log_level: Level = LogLevel.INFO,
+    log_level: Level = None,
 ) -> None:
     """Run a name server."""
     options = NamesrvOptions.load(_text(config), file=str(config or ""), host=this_host())
     if listen_port is not None:
         options = options.replaced({"listenPort": listen_port})
+    if log_level is not None:
+        options = options.replaced({"logLevel": log_level.value})
     if print_config:
         print_properties(options.printed())
     else:
-        run(_namesrv(options), log_level)
+        open_logs(options, LogLevel.INFO)
+        run(_namesrv(options), None)
 
 
 async def _namesrv(options: NamesrvOptions) -> None:
@@ -123,6 +152,7 @@ async def _namesrv(options: NamesrvOptions) -> None:
     server = NameServer(options, Env())
     async with running(server, options.listen_port, "--listen-port or listenPort in the configuration"):
         facts = [("address", server.address), ("KV config", options.kv_config_path)]
+        facts += _operation_facts(server.monitor.endpoint.address, options.log_file)
         introduce("Name server", facts, [])
         await until_stopped()
 
@@ -132,16 +162,19 @@ def broker(
     namesrv: Annotated[str | None, typer.Option("-n", "--namesrv", help="name servers: host:port;host:port")] = None,
     print_config: PrintConfig = False,
     print_important: Annotated[bool, typer.Option("-m", help="print the important part of it and exit")] = False,
-    log_level: Level = LogLevel.INFO,
+    log_level: Level = None,
 ) -> None:
     """Run a broker; without -n the name servers come from the configuration or from NAMESRV_ADDR."""
     options = BrokerOptions.load(_text(config), file=str(config or ""), host=this_host())
     if namesrv is not None:
         options = options.replaced({"namesrvAddr": namesrv})
+    if log_level is not None:
+        options = options.replaced({"logLevel": log_level.value})
     if print_config or print_important:
         print_properties(options.printed(important_only=print_important))
     else:
-        run(_broker(options), log_level)
+        open_logs(options, LogLevel.INFO)
+        run(_broker(options), None)
 
 
 async def _broker(options: BrokerOptions) -> None:
@@ -162,9 +195,15 @@ def _introduce_broker(options: BrokerOptions, server: Broker, warnings: list[str
         ("name servers", options.namesrv_addr or "none: clients will not find this broker"),
         ("store", options.store_path_root_dir),
         ("flush", options.flush_disk_type),
+        *_operation_facts(server.monitor.endpoint.address, options.log_file),
     ]
     reach = reach_warning(options.broker_ip1, "brokerIP1 in the configuration")
     introduce("Broker", facts, [*([reach] if reach else []), *warnings])
+
+
+def _operation_facts(metrics: str, log_file: str) -> list[tuple[str, str]]:
+    shown = [("metrics", f"http://{metrics}/metrics")] if metrics else []
+    return [*shown, ("log", log_file)] if log_file else shown
 
 
 def _text(config: Path | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from ariane.access.rules import DEFAULT_FILE
 from ariane.protocol.bodies.topics import LARGEST_REGISTRATION
 from ariane.settings import Host, Option, OptionTable, Settings, Value, absent, ignored
+from ariane.settings.operation import LOG_OPTIONS, metrics_options
 from ariane.settings.remoting import (
     OWN_SERVER_OPTIONS,
     SERVER_OPTIONS,
@@ -38,6 +39,8 @@ OWN_OPTIONS = (
     Option("registeredBrokersMax", int, 4096, low=1, own=True),
     Option("registeredTopicsMax", int, 100000, low=1, own=True),
     Option("kvConfigMaxBytes", int, 4194304, low=1, own=True),
+    *metrics_options(5558),
+    *LOG_OPTIONS,
 )
 
 NAMESRV_TABLE = OptionTable(
@@ -89,6 +92,27 @@ class NamesrvOptions:
     registered_brokers_max: int
     registered_topics_max: int
     kv_config_max_bytes: int
+    metrics_exporter_type: str
+    """DISABLE, or PROM: serve metrics and health over HTTP."""
+    metrics_prom_exporter_host: str
+    metrics_prom_exporter_port: int
+    """0 takes any free port."""
+    log_file: str
+    """Empty: the error output."""
+    log_file_max_bytes: int
+    """After which the file is rotated."""
+    log_file_count: int
+    """Rotated files that are kept."""
+    log_format: str
+    """text or json."""
+    log_level: str
+    """Empty: the command's."""
+    log_levels: str
+    """Levels of areas: `store=debug;remoting=error`."""
+    admin_log_file: str
+    """Empty: the common log."""
+    slow_request_threshold_ms: int
+    """0: no request is logged as slow."""
 
     @classmethod
     def load(cls, text: str = "", *, file: str = "", host: Host | None = None) -> NamesrvOptions:

@@ -61,6 +61,11 @@ class KvConfig:
             raise ConfigError(f"{self._path} (kvConfigPath) cannot be read: {error}") from None
         self._size = _size_of(self._table)
 
+    @property
+    def size(self) -> int:
+        """Characters of all names and values."""
+        return self._size
+
     def get(self, namespace: str, key: str) -> str | None:
         """The value of a key."""
         return self._table.get(namespace, {}).get(key)

@@ -1,6 +1,7 @@
 """The effective options, which requests read, and change where that is allowed."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from ariane.env import Files
@@ -20,6 +21,7 @@ class LiveConfig:
         self.options = options
         self._files = files
         self._one_at_a_time = asyncio.Lock()
+        self.on_change: list[Callable[[NamesrvOptions], None]] = []
 
     def text(self) -> str:
         """All options as `key=value` lines."""
@@ -41,6 +43,8 @@ class LiveConfig:
         if changes:
             await asyncio.to_thread(self._write, changes)
         self.options = options
+        for listener in self.on_change:
+            listener(options)
 
     def _with(self, changes: dict[str, str]) -> NamesrvOptions:
         if any(path in changes for path in PATHS):

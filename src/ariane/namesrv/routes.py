@@ -85,6 +85,17 @@ class Routes:
         self._owned: dict[object, set[str]] = {}  # addresses by connection: the other way through `_live`
         self._filter_servers: dict[str, list[str]] = {}
 
+    def counts(self) -> dict[str, int]:
+        """How many of what is registered."""
+        masters = sum(MASTER in data.broker_addrs for data in self._brokers.values())
+        return {
+            "brokers": len(self._live),
+            "broker_names": len(self._brokers),
+            "broker_names_without_master": len(self._brokers) - masters,
+            "clusters": len(self._clusters),
+            "topics": len(self._topics),
+        }
+
     # Registration.
 
     def register(

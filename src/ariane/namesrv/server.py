@@ -11,13 +11,27 @@ from ariane.namesrv.config import NamesrvOptions
 from ariane.namesrv.handlers import Handlers
 from ariane.namesrv.kv import KvConfig
 from ariane.namesrv.live_config import LiveConfig
+from ariane.namesrv.monitor import Monitor
 from ariane.namesrv.routes import Routes
+from ariane.ops.request_log import RequestLog
+from ariane.ops.servers import add_access
+from ariane.protocol.codes import RequestCode
 from ariane.remoting import Connection, Limits, Server, SocketOptions, TlsServer, format_address
 from ariane.remoting.limited_log import LimitedLog
 from ariane.remoting.tls_properties import tls_properties
 
 log = logging.getLogger("ariane.namesrv")
 
+CHANGES = frozenset(  # each is logged with who asked for it
+    {
+        RequestCode.PUT_KV_CONFIG,
+        RequestCode.DELETE_KV_CONFIG,
+        RequestCode.WIPE_WRITE_PERM_OF_BROKER,
+        RequestCode.ADD_WRITE_PERM_OF_BROKER,
+        RequestCode.DELETE_TOPIC_IN_NAMESRV,
+        RequestCode.UPDATE_NAMESRV_CONFIG,
+    }
+)
 ANY_ADDRESS = ("", "0.0.0.0", "::")
 
 
@@ -40,11 +54,13 @@ class NameServer:
         self._routes = Routes(options.registered_brokers_max, options.registered_topics_max)
         self._kv = KvConfig(env.files, Path(options.kv_config_path), options.kv_config_max_bytes)
         self._log = LimitedLog(log, env.clock)
-        handlers = Handlers(self._routes, self._kv, LiveConfig(options, env.files), env.clock)
+        config = LiveConfig(options, env.files)
+        handlers = Handlers(self._routes, self._kv, config, env.clock)
+        requests = RequestLog(env.clock, options.slow_request_threshold_ms)
         self.access = NamesrvAccess(options, env) if options.acl_enable else None
         """Access control; None when it is off."""
         self._server = Server(
-            handlers.table(),
+            requests.watched(handlers.table(), changing=CHANGES, unwatched={RequestCode.GET_ROUTEINFO_BY_TOPIC}),
             clock=env.clock,
             gates=() if self.access is None else (self.access.gate,),
             tls=TlsServer.from_properties(tls_properties(options.settings.values, env.files)),
@@ -55,6 +71,10 @@ class NameServer:
             limits=Limits.of(options),
             name="namesrv",
         )
+        self.monitor = Monitor(options, self._routes, requests, self._server, self._kv)
+        config.on_change.append(self.monitor.options_changed)
+        if self.access is not None:
+            add_access(self.monitor.registry, self.access.rules.counters)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -72,8 +92,14 @@ class NameServer:
         """Read the KV configuration and listen; ListenFailed when the port is taken."""
         if self._options.ignored:
             log.warning("these options have no effect here: %s", ", ".join(self._options.ignored))
-        self._kv.load()
-        await self._server.start(self._options.bind_address, self._options.listen_port)
+        await self.monitor.start()
+        try:
+            self._kv.load()
+            await self._server.start(self._options.bind_address, self._options.listen_port)
+        except BaseException:
+            await self.monitor.stop()
+            raise
+        self.monitor.ready()
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._scan_brokers())]
         if self.access is not None:
@@ -84,6 +110,7 @@ class NameServer:
         for task in self._tasks:
             task.cancel()
         self._tasks = []
+        await self.monitor.stop()
         await self._server.stop()
 
     async def _watch_rules(self, rules: LiveRules) -> None:

@@ -1,12 +1,11 @@
 """Structured logs: each line of a handler carries its message, and can be JSON."""
 
-import json
 import logging
-import time
 from typing import Any
 
 from ariane.app.context import current
 from ariane.app.delivery import log_fields
+from ariane.ops import logs as ops
 
 _FIELDS = ("listener", "topic", "message_id", "message_keys", "reconsume_times")
 
@@ -23,22 +22,11 @@ class MessageFilter(logging.Filter):
         return True
 
 
-class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
+class JsonFormatter(ops.JsonFormatter):
+    """One JSON object a line, with the message that a handler works on."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        for name in _FIELDS:
-            if hasattr(record, name):
-                line[name] = getattr(record, name)
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+    def more(self, record: logging.LogRecord) -> dict[str, Any]:
+        return {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
 
 
 def log_to(handler: logging.Handler, *, as_json: bool) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.stats import BrokerStats
-from ariane.broker.tables.clients import ClientTable
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.offsets import OffsetTable
+from ariane.broker.tables.progress import GroupProgress
 from ariane.broker.tables.topics import TopicTable
 from ariane.env import Clock
 from ariane.errors import ResponseError
@@ -36,7 +36,7 @@ class AdminStatsHandler:
         topics: TopicTable,
         groups: GroupTable,
         offsets: OffsetTable,
-        clients: ClientTable,
+        progress: GroupProgress,
         stats: BrokerStats,
         store: MessageStore,
         options: LiveOptions,
@@ -46,7 +46,7 @@ class AdminStatsHandler:
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
-        self._clients = clients
+        self._progress = progress
         self._stats = stats
         self._store = store
         self._options = options
@@ -89,21 +89,17 @@ class AdminStatsHandler:
     def _add_topic(self, stats: ConsumeStats, group_name: str, topic: str, *, read_queues: bool) -> bool:
         """Add a topic's queues, unless it is unknown or the group, being online, reads other topics."""
         config = self._topics.get(topic)
-        group = self._clients.consumer_group(group_name)
-        online_elsewhere = group is not None and bool(group.subscriptions) and topic not in group.subscriptions
-        if config is None or online_elsewhere:
+        if config is None or not self._progress.reads(group_name, topic):
             return False
         name = self._options.current.broker_name
         for queue_id in range(config.read_queue_nums if read_queues else config.write_queue_nums):
-            stats.offset_table[MessageQueue(topic, name, queue_id)] = self._progress(group_name, topic, queue_id)
+            stats.offset_table[MessageQueue(topic, name, queue_id)] = self._offset(group_name, topic, queue_id)
         stats.consume_tps += self._stats.group_get_tps(group_name, topic)
         return True
 
-    def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
-        store = self._store
-        end = max(0, store.max_offset(topic, queue_id))
-        consumed = max(0, self._offsets.get(group, topic, queue_id))
-        time = store.store_time(topic, queue_id, consumed - 1) if consumed else 0
+    def _offset(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
+        end, consumed = self._progress.queue(group, topic, queue_id)
+        time = self._store.store_time(topic, queue_id, consumed - 1) if consumed else 0
         return OffsetWrapper(end, consumed, max(0, time))
 
     def time_span(self, _: Connection, request: Command) -> Command:

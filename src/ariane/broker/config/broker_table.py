@@ -6,6 +6,7 @@ from ariane.access.rules import DEFAULT_FILE
 from ariane.broker.config.checks import addresses, not_empty
 from ariane.filter.limits import DEEPEST, DEFAULT_LIMITS
 from ariane.settings import LONG_MAX, Option, absent, ignored
+from ariane.settings.operation import LOG_OPTIONS, metrics_options
 
 BROKER_OPTIONS = (
     Option("rocketmqHome", str, lambda host: host.rocketmq_home or host.home),
@@ -109,6 +110,10 @@ OWN_OPTIONS = (
     Option("aclReplayWindowSeconds", int, 0, high=3600, own=True),
     Option("brokerAccessKey", str, None, own=True),
     Option("brokerSecretKey", str, None, own=True, secret=True),
+    *metrics_options(5557),
+    Option("metricsQueueLagMax", int, 1000, high=100000, live=True, own=True),
+    Option("metricsClientPollInterval", int, 60000, high=3600000, unit="ms", own=True),
+    *LOG_OPTIONS,
     Option("autoCreateTopicMax", int, 20000, own=True),
     Option("autoCreateGroupMax", int, 10000, own=True),
     Option("consumerOffsetMax", int, 100000, low=1, own=True),

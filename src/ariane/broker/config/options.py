@@ -185,6 +185,31 @@ class BrokerOptions:
     rebalance_lock_max_live_time_ms: int
     disk_space_warning_level_ratio: float
     disk_space_clean_forcibly_ratio: float
+    metrics_exporter_type: str
+    """DISABLE, or PROM: serve metrics and health over HTTP."""
+    metrics_prom_exporter_host: str
+    metrics_prom_exporter_port: int
+    """0 takes any free port."""
+    metrics_queue_lag_max: int
+    """Queues whose lag is shown by itself, the largest first."""
+    metrics_client_poll_interval_ms: int
+    """How often consumers are asked for their own figures; 0: never."""
+    log_file: str
+    """Empty: the error output."""
+    log_file_max_bytes: int
+    """After which the file is rotated."""
+    log_file_count: int
+    """Rotated files that are kept."""
+    log_format: str
+    """text or json."""
+    log_level: str
+    """Empty: the command's."""
+    log_levels: str
+    """Levels of areas: `store=debug;remoting=error`."""
+    admin_log_file: str
+    """Empty: the common log."""
+    slow_request_threshold_ms: int
+    """0: no request is logged as slow."""
 
     @classmethod
     def load(cls, text: str = "", *, file: str = "", host: Host | None = None) -> BrokerOptions:

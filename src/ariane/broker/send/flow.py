@@ -3,6 +3,8 @@
 A one-way send is never refused, for no answer would tell its client. Its own socket slows it down.
 """
 
+from collections import Counter
+
 from ariane.broker.config import BrokerOptions
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.read_cycle import ReadCycle
@@ -19,7 +21,8 @@ class FlowControl:
         self._acknowledge = acknowledge
         self._patience = 0.0
         self._capacity = 0
-        self.refused = 0
+        self.refused: Counter[str] = Counter()
+        """How many sends were refused, by reason."""
         options.follow(self._take_options)
 
     def _take_options(self, options: BrokerOptions) -> None:
@@ -31,15 +34,21 @@ class FlowControl:
         now = self._cycle.now
         waited = now - last_read
         if waited > self._patience:
-            self._refuse(f"[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while{self._queue(waited)}")
+            self._refuse(
+                "waited too long",
+                f"[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while{self._queue(waited)}",
+            )
         if now < self._cycle.busy_until:
-            self._refuse(f"[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while{self._queue(waited)}")
+            self._refuse(
+                "page cache busy",
+                f"[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while{self._queue(waited)}",
+            )
         if self._acknowledge.waiting >= self._capacity:
-            self._refuse("[OVERLOAD]system busy, start flow control for a while")
+            self._refuse("too many wait", "[OVERLOAD]system busy, start flow control for a while")
 
     def _queue(self, waited: float) -> str:
         return f", period in queue: {int(waited * 1000)}ms, size of queue: {self._acknowledge.waiting}"
 
-    def _refuse(self, remark: str) -> None:
-        self.refused += 1
+    def _refuse(self, reason: str, remark: str) -> None:
+        self.refused[reason] += 1
         raise ResponseError(ResponseCode.SYSTEM_BUSY, remark)

@@ -8,7 +8,7 @@ from typing import Final
 
 from ariane.broker.stats.counter import DAY, HOUR, MINUTE, Counter, Samples
 from ariane.broker.stats.names import GROUP_PART, SCHEDULE_GROUP, TOPIC_PART, StatsName, has_part
-from ariane.protocol.bodies.stats import BrokerStatsData
+from ariane.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
 from ariane.store import PutCount
 
 DETAILED: Final = frozenset(
@@ -18,7 +18,7 @@ DETAILED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class StatsSnapshot:
-    """All totals since the start, for metrics: name, key, sum and number of additions."""
+    """All totals since the start: name, key, sum and number of additions."""
 
     totals: Mapping[str, Mapping[str, tuple[int, int]]]
     fall_behind_bytes: Mapping[str, int]
@@ -146,8 +146,22 @@ class BrokerStats:
         counter = self._find(StatsName.GROUP_GET_NUMS, f"{topic}@{group}")
         return counter.over(self._minute).tps if counter is not None else 0.0
 
+    def refresh(self) -> None:
+        """Bring the totals up to date, for those who read `total`."""
+        self._spread()
+
+    def total(self, name: StatsName, key: str) -> int | None:
+        """The sum since the start, up to the last `refresh` or sample; None when nothing was ever counted."""
+        counter = self._counters.get(name, {}).get(key)
+        return None if counter is None else counter.value
+
+    def minute(self, name: StatsName, key: str) -> BrokerStatsItem | None:
+        """Sum and rate over the last minute; None when nothing was ever counted."""
+        counter = self._counters.get(name, {}).get(key)
+        return None if counter is None else counter.over(self._minute)
+
     def snapshot(self) -> StatsSnapshot:
-        """All totals, for metrics."""
+        """All totals at once."""
         self._spread()
         totals = {
             name.value: {key: (counter.value, counter.times) for key, counter in counters.items()}

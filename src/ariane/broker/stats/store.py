@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ariane.broker.stats.latency import PutLatency
@@ -40,8 +40,8 @@ class StoreStats:
         self._samples: deque[_Sample] = deque(maxlen=SAMPLES)
         self._sample_due_ms = 0
         self._turned_ms = boot_ms
-        self._puts_at_morning = [0, 0]
-        self._gets_at_morning = [0, 0]
+        self.puts_at_morning = [0, 0]
+        self.gets_at_morning = [0, 0]
 
     def put(self, count: int, size: int, took_ms: int) -> None:
         """Count an append."""
@@ -75,8 +75,8 @@ class StoreStats:
 
     def morning(self) -> None:
         """Start a new day: the current totals become those of this morning."""
-        self._puts_at_morning = [self._puts_at_morning[1], self.put_count]
-        self._gets_at_morning = [self._gets_at_morning[1], self.transferred]
+        self.puts_at_morning = [self.puts_at_morning[1], self.put_count]
+        self.gets_at_morning = [self.gets_at_morning[1], self.transferred]
 
     def put_tps(self, seconds: int) -> float | None:
         """Messages a second over the last seconds, or None while the samples do not reach back so far."""
@@ -100,6 +100,17 @@ class StoreStats:
             "putLatency999": f"{self.put_latency.percentile(0.999):.2f}",
             **self._days(),
         }
+
+    def rates(self) -> Iterator[tuple[str, float]]:
+        """Every rate by its name in metrics; 0 while the samples do not reach back so far."""
+        for seconds in SPANS:
+            found = self._rate(seconds, lambda sample: sample.found) or 0.0
+            missed = self._rate(seconds, lambda sample: sample.missed) or 0.0
+            yield f"put_tps{seconds}", self.put_tps(seconds) or 0.0
+            yield f"getfound_tps{seconds}", found
+            yield f"getmiss_tps{seconds}", missed
+            yield f"gettotal_tps{seconds}", found + missed
+            yield f"gettransfered_tps{seconds}", self.transferred_tps(seconds) or 0.0
 
     def snapshot(self) -> dict[str, int]:
         """The totals since the start, for metrics."""
@@ -129,11 +140,11 @@ class StoreStats:
 
     def _days(self) -> dict[str, str]:
         return {
-            "msgPutTotalYesterdayMorning": str(self._puts_at_morning[0]),
-            "msgPutTotalTodayMorning": str(self._puts_at_morning[1]),
+            "msgPutTotalYesterdayMorning": str(self.puts_at_morning[0]),
+            "msgPutTotalTodayMorning": str(self.puts_at_morning[1]),
             "msgPutTotalTodayNow": str(self.put_count),
-            "msgGetTotalYesterdayMorning": str(self._gets_at_morning[0]),
-            "msgGetTotalTodayMorning": str(self._gets_at_morning[1]),
+            "msgGetTotalYesterdayMorning": str(self.gets_at_morning[0]),
+            "msgGetTotalTodayMorning": str(self.gets_at_morning[1]),
             "msgGetTotalTodayNow": str(self.transferred),
         }
 

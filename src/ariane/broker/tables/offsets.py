@@ -122,6 +122,10 @@ class OffsetTable:
             self._offsets[key] = dict(offsets)
             self._mark(key)
 
+    def keys(self) -> list[str]:
+        """Every `topic@group` that has offsets."""
+        return list(self._offsets)
+
     def topics_of(self, group: str) -> set[str]:
         """Topics in which a group has committed."""
         return {t for t, g in map(split_key, self._offsets) if g == group}

@@ -1,0 +1,46 @@
+"""How far the groups have consumed: the committed offsets beside the ends of the queues."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from ariane.broker.tables.clients import ClientTable
+from ariane.broker.tables.offsets import OffsetTable, split_key
+from ariane.broker.tables.topics import TopicTable
+
+
+class QueueEnds(Protocol):
+    """The ends of queues in the store."""
+
+    def max_offset(self, topic: str, queue_id: int) -> int: ...
+
+
+class GroupProgress:
+    """The progress of groups in topics, as requests and metrics show it."""
+
+    def __init__(self, topics: TopicTable, offsets: OffsetTable, clients: ClientTable, store: QueueEnds) -> None:
+        self._topics = topics
+        self._offsets = offsets
+        self._clients = clients
+        self._store = store
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Every topic with each group that has committed in it or subscribes to it now."""
+        committed = self._offsets.keys()
+        for key in committed:
+            yield split_key(key)
+        known = set(committed)
+        for group in self._clients.consumer_groups():
+            for topic in list(group.subscriptions):
+                if f"{topic}@{group.name}" not in known:
+                    yield topic, group.name
+
+    def reads(self, group_name: str, topic: str) -> bool:
+        """Whether a group consumes a topic: the topic exists, and the group, if online, does not read others only."""
+        group = self._clients.consumer_group(group_name)
+        online_elsewhere = group is not None and bool(group.subscriptions) and topic not in group.subscriptions
+        return topic in self._topics and not online_elsewhere
+
+    def queue(self, group: str, topic: str, queue_id: int) -> tuple[int, int]:
+        """The end of a queue, and how far the group has come; 0 for a group that has committed nothing."""
+        end = max(0, self._store.max_offset(topic, queue_id))
+        return end, max(0, self._offsets.get(group, topic, queue_id))

@@ -1,0 +1,55 @@
+"""The options of metrics, health and logs that name server and broker share."""
+
+from __future__ import annotations
+
+import re
+
+from ariane.settings.options import LONG_MAX, Option
+from ariane.settings.remoting import PORT_MAX
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+AREA = re.compile(r"[a-z_]+(\.[a-z_]+)*")
+
+
+def area_levels(text: str) -> dict[str, str]:
+    """`store=debug;remoting=error` as a table; ValueError when a part is not an area with a level.
+
+    >>> area_levels("store=debug; remoting=error")
+    {'store': 'debug', 'remoting': 'error'}
+    """
+    levels = {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        area, _, level = (side.strip() for side in part.partition("="))
+        if not AREA.fullmatch(area) or level not in LOG_LEVELS:
+            raise ValueError(part)
+        levels[area] = level
+    return levels
+
+
+def _levels(text: str) -> str | None:
+    try:
+        area_levels(text)
+    except ValueError as error:
+        return f"expected areas and levels such as store=debug;remoting=error, got {str(error)!r} among them"
+    return None
+
+
+def metrics_options(port: int) -> tuple[Option, ...]:
+    """The HTTP endpoint for metrics and health, under the names that RocketMQ 5 gave it; off by default."""
+    return (
+        Option("metricsExporterType", str, "DISABLE", choices=("DISABLE", "PROM"), own=True),
+        Option("metricsPromExporterHost", str, "127.0.0.1", own=True),
+        Option("metricsPromExporterPort", int, port, high=PORT_MAX, own=True),
+    )
+
+
+LOG_OPTIONS = (
+    Option("logFile", str, "", own=True),
+    Option("logFileMaxBytes", int, 104857600, low=65536, high=LONG_MAX, own=True),
+    Option("logFileCount", int, 10, low=1, high=1000, own=True),
+    Option("logFormat", str, "text", choices=("text", "json"), own=True),
+    Option("logLevel", str, "", choices=("", *LOG_LEVELS), live=True, own=True),
+    Option("logLevels", str, "", check=_levels, live=True, own=True),
+    Option("adminLogFile", str, "", own=True),
+    Option("slowRequestThreshold", int, 1000, live=True, unit="ms", own=True),
+)
