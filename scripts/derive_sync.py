@@ -24,7 +24,22 @@ CLIENTS = {  # class: the file that has it, and its base
     "PushConsumer": ("consumer/push.py", "Lifecycle"),
     "LitePullConsumer": ("consumer/lite_pull.py", "Lifecycle"),
     "PullClient": ("consumer/pull_client.py", "Lifecycle"),
-    "Admin": ("admin.py", "Lifecycle"),
+    "Admin": ("admin/admin.py", "Lifecycle"),
+}
+PARTS = {  # classes whose methods a client inherits: their files, in the order of its methods
+    "Admin": {
+        "AdminRequests": "admin/requests.py",
+        "TopicAdmin": "admin/topics.py",
+        "GroupAdmin": "admin/groups.py",
+        "OffsetAdmin": "admin/offsets.py",
+        "MessageAdmin": "admin/messages.py",
+        "LagAdmin": "admin/lag.py",
+        "DeadLetterAdmin": "admin/dead_letters.py",
+        "TransactionAdmin": "admin/transactions.py",
+        "BrokerAdmin": "admin/brokers.py",
+        "NameServerAdmin": "admin/name_servers.py",
+        "AccessAdmin": "admin/access.py",
+    },
 }
 HEAD = '''"""{what} for threads, derived from {module} by scripts/derive_sync.py."""
 
@@ -82,7 +97,13 @@ class Deriver:
 
     def derive(self) -> str:
         node, tree = find_class(self.file, self.name)
-        self.note_imports(tree)
+        self.note_imports(tree, self.file)
+        inherited = []
+        for part, file in PARTS.get(self.name, {}).items():
+            part_node, part_tree = find_class(file, part)
+            self.note_imports(part_tree, file)
+            inherited += part_node.body
+        node.body = [*node.body, *inherited]
         body = self.client(node)
         if self.base is not None:
             self.sources[self.base] = f"from ariane.client.sync.{sync_file(self.base)} import {self.base}"
@@ -146,6 +167,8 @@ class Deriver:
         if is_property:
             return f"\n        return self._client.{method.name}\n"
         call = f"self._client.{method.name}({self.call_arguments(method.args)})"
+        if returns.startswith("Iterator["):
+            return f"\n        yield from self._portal.each({call})\n"
         if isinstance(method, ast.AsyncFunctionDef):
             begins = any(isinstance(d, ast.Name) and d.id == "any_thread" for d in method.decorator_list)
             run = f"self._portal.{'begin' if begins else 'run'}({call})"
@@ -177,7 +200,7 @@ class Deriver:
             given.append(f"**{arguments.kwarg.arg}")
         return ", ".join(given)
 
-    def note_imports(self, tree: ast.Module) -> None:
+    def note_imports(self, tree: ast.Module, file: str) -> None:
         for node in tree.body:
             if isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
@@ -185,12 +208,12 @@ class Deriver:
                         alias.asname or alias.name, f"from {node.module} import {ast.unparse(alias)}"
                     )
             elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                self.own(node.targets[0].id)
+                self.own(node.targets[0].id, file)
             elif isinstance(node, ast.ClassDef):
-                self.own(node.name)
+                self.own(node.name, file)
 
-    def own(self, name: str) -> None:
-        self.sources.setdefault(name, f"from {module_name(self.file)} import {name}")
+    def own(self, name: str, file: str) -> None:
+        self.sources.setdefault(name, f"from {module_name(file)} import {name}")
 
     def note_names(self, node: ast.AST) -> None:
         for child in ast.walk(node):

@@ -11,6 +11,14 @@ from typing import TYPE_CHECKING, Any
 from ariane.message import Message, MessageQueue, ReceivedMessage
 
 if TYPE_CHECKING:
+    from ariane.client.admin.access import AccessAccount, AccessRules, AccessVersion
+    from ariane.client.admin.brokers import BrokerProgress, BrokerStatus
+    from ariane.client.admin.dead_letters import DeadLetter, DeadLetterCount, Resent
+    from ariane.client.admin.lag import GroupLag, QueueBacklog, SubscriptionVariant
+    from ariane.client.admin.messages import MessageTrack, TraceRecord, TrackState
+    from ariane.client.admin.offsets import OffsetReset
+    from ariane.client.admin.topics import GrownTopic
+    from ariane.client.admin.transactions import HalfMessage
     from ariane.client.consumer.listen.listener import ConsumeStatus, Delivery, Listener
     from ariane.client.consumer.options import ConsumeFrom, LiteOptions, Model, PushOptions
     from ariane.client.consumer.stats import ConsumerStats, QueueLag, TopicStats
@@ -27,10 +35,15 @@ if TYPE_CHECKING:
     )
     from ariane.client.sync import Admin, LitePullConsumer, Producer, PullClient, PushConsumer, TransactionProducer
     from ariane.protocol.bodies import (
+        BrokerStatsData,
         ClusterInfo,
+        ConsumeMessageDirectlyResult,
         ConsumerConnection,
+        ConsumerRunningInfo,
         ConsumeStats,
         ProducerConnection,
+        ProducerInfo,
+        QueryConsumeQueueResponseBody,
         SubscriptionGroupConfig,
         SubscriptionGroupTable,
         TopicConfigTable,
@@ -41,43 +54,65 @@ if TYPE_CHECKING:
     from ariane.remoting import TlsClient
 
 __all__ = [
+    "AccessAccount",
+    "AccessRules",
+    "AccessVersion",
     "Admin",
+    "BrokerProgress",
+    "BrokerStatsData",
+    "BrokerStatus",
     "ClientOptions",
     "ClusterInfo",
     "Compression",
     "ConsumeFrom",
+    "ConsumeMessageDirectlyResult",
     "ConsumeStats",
     "ConsumeStatus",
     "ConsumerConnection",
+    "ConsumerRunningInfo",
     "ConsumerStats",
+    "DeadLetter",
+    "DeadLetterCount",
     "Delivery",
+    "GroupLag",
+    "GrownTopic",
+    "HalfMessage",
     "Listener",
     "LiteOptions",
     "LitePullConsumer",
     "Message",
     "MessageQueue",
+    "MessageTrack",
     "Model",
+    "OffsetReset",
     "Producer",
     "ProducerConnection",
+    "ProducerInfo",
     "ProducerOptions",
     "PullClient",
     "PullResult",
     "PullStatus",
     "PushConsumer",
     "PushOptions",
+    "QueryConsumeQueueResponseBody",
+    "QueueBacklog",
     "QueueChoice",
     "QueueLag",
     "ReceivedMessage",
+    "Resent",
     "SendResult",
     "SendStatus",
     "Sql",
     "SubscriptionGroupConfig",
     "SubscriptionGroupTable",
+    "SubscriptionVariant",
     "TlsClient",
     "TopicConfigTable",
     "TopicRouteData",
     "TopicStats",
     "TopicStatsTable",
+    "TraceRecord",
+    "TrackState",
     "TransactionListener",
     "TransactionProducer",
     "TransactionResult",
@@ -85,6 +120,14 @@ __all__ = [
 ]
 
 _MODULES = {
+    "ariane.client.admin.access": "AccessAccount AccessRules AccessVersion",
+    "ariane.client.admin.brokers": "BrokerProgress BrokerStatus",
+    "ariane.client.admin.dead_letters": "DeadLetter DeadLetterCount Resent",
+    "ariane.client.admin.lag": "GroupLag QueueBacklog SubscriptionVariant",
+    "ariane.client.admin.messages": "MessageTrack TraceRecord TrackState",
+    "ariane.client.admin.offsets": "OffsetReset",
+    "ariane.client.admin.topics": "GrownTopic",
+    "ariane.client.admin.transactions": "HalfMessage",
     "ariane.client.consumer.listen.listener": "ConsumeStatus Delivery Listener",
     "ariane.client.consumer.stats": "ConsumerStats QueueLag TopicStats",
     "ariane.client.consumer.options": "ConsumeFrom LiteOptions Model PushOptions",
@@ -93,8 +136,9 @@ _MODULES = {
     "ariane.client.producer.transaction": "TransactionListener",
     "ariane.client.results": "PullResult PullStatus SendResult SendStatus TransactionResult TransactionState",
     "ariane.client.sync": "Admin LitePullConsumer PushConsumer Producer PullClient TransactionProducer",
-    "ariane.protocol.bodies": "ClusterInfo ConsumerConnection ConsumeStats ProducerConnection SubscriptionGroupConfig "
-    "SubscriptionGroupTable TopicConfigTable TopicRouteData TopicStatsTable",
+    "ariane.protocol.bodies": "BrokerStatsData ClusterInfo ConsumeMessageDirectlyResult ConsumerConnection "
+    "ConsumerRunningInfo ConsumeStats ProducerConnection ProducerInfo QueryConsumeQueueResponseBody "
+    "SubscriptionGroupConfig SubscriptionGroupTable TopicConfigTable TopicRouteData TopicStatsTable",
     "ariane.protocol.compression": "Compression",
     "ariane.remoting": "TlsClient",
 }

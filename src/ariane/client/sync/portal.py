@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from typing import Any, ClassVar, Generic, TypeVar
@@ -171,6 +171,18 @@ class Portal:
             return await anext(iterator)
 
         return self.run(step())
+
+    def each(self, iterator: AsyncGenerator[T, None]) -> Iterator[T]:
+        """The items of an asynchronous generator; it is closed when the loop over them breaks off."""
+        try:
+            while True:
+                try:
+                    item = self.next(iterator)
+                except StopAsyncIteration:
+                    return
+                yield item
+        finally:
+            self.finish(iterator)
 
     def finish(self, iterator: AsyncGenerator[T, None]) -> None:
         """Close an asynchronous generator."""

@@ -1,0 +1,138 @@
+"""Brokers: options, statistics, cleaning, and the entries of their queues."""
+
+import asyncio
+from dataclasses import dataclass
+
+import msgspec
+
+from ariane.client.admin.requests import AdminRequests
+from ariane.errors import ArianeError, ProtocolError
+from ariane.message import MessageQueue
+from ariane.protocol import fastjson
+from ariane.protocol.bodies import ConsumeStats, KVTable, QueryConsumeQueueResponseBody
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.headers import GetConsumeStatsInBrokerRequest, QueryConsumeQueueRequest
+from ariane.settings import format_properties, parse_properties
+
+
+@dataclass(frozen=True)
+class BrokerProgress:
+    """The progress of every group of a broker."""
+
+    address: str
+    groups: dict[str, list[ConsumeStats]]
+    """By group; one entry for each topic."""
+    total: int
+    """Messages that wait, of all groups."""
+
+
+@dataclass(frozen=True)
+class BrokerStatus:
+    """A broker of the cluster and its figures; `stats` is empty, and `error` says why, when it does not answer."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    stats: dict[str, str]
+    error: str | None = None
+
+    @property
+    def version(self) -> str:
+        """The version that it reports."""
+        return self.stats.get("brokerVersionDesc", "")
+
+    @property
+    def in_tps(self) -> float:
+        """Messages stored in a second, over the last ten."""
+        return _first_number(self.stats.get("putTps", ""))
+
+    @property
+    def out_tps(self) -> float:
+        """Messages delivered in a second, over the last ten."""
+        return _first_number(self.stats.get("getTransferedTps", ""))
+
+
+class BrokerAdmin(AdminRequests):
+    """Administers brokers."""
+
+    async def brokers(self) -> list[BrokerStatus]:
+        """Every broker of every cluster, with its figures."""
+        info = await self.cluster_info()
+        rows = [
+            (cluster, name, broker_id, address)
+            for cluster, names in sorted(info.cluster_addr_table.items())
+            for name in sorted(names)
+            if name in info.broker_addr_table
+            for broker_id, address in sorted(info.broker_addr_table[name].broker_addrs.items())
+        ]
+        return list(await asyncio.gather(*(self._status(*row) for row in rows)))
+
+    async def _status(self, cluster: str, name: str, broker_id: int, address: str) -> BrokerStatus:
+        try:
+            return BrokerStatus(cluster, name, broker_id, address, await self.broker_stats(address))
+        except ArianeError as error:
+            return BrokerStatus(cluster, name, broker_id, address, {}, str(error))
+
+    async def broker_config(self, address: str) -> str:
+        """The configuration of a broker, as lines of a properties file."""
+        return (await self._running().wire.ask(address, RequestCode.GET_BROKER_CONFIG)).body.decode()
+
+    async def broker_options(self, address: str) -> dict[str, str]:
+        """The configuration of a broker, by option."""
+        return {entry.key: entry.value for entry in parse_properties(await self.broker_config(address))}
+
+    async def update_broker(self, address: str, changes: dict[str, str]) -> None:
+        """Change options of a running broker; it refuses those that need a restart."""
+        body = format_properties(changes).encode()
+        await self._running().wire.ask(address, RequestCode.UPDATE_BROKER_CONFIG, None, body)
+
+    async def broker_stats(self, address: str) -> dict[str, str]:
+        """The runtime statistics of a broker."""
+        response = await self._running().wire.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
+        return KVTable.decode(response.body).table
+
+    async def broker_progress(
+        self, address: str, *, order: bool = False, timeout: float | None = None
+    ) -> BrokerProgress:
+        """The progress of every group of a broker in one request; with `order`, in ordered topics only."""
+        header = GetConsumeStatsInBrokerRequest(order)
+        response = await self._running().wire.ask(
+            address, RequestCode.GET_BROKER_CONSUME_STATS, header, timeout=timeout or 50.0
+        )
+        body = fastjson.loads(response.body)
+        groups: dict[str, list[ConsumeStats]] = {}
+        try:
+            for table in body.get("consumeStatsList") or []:
+                for group, stats in table.items():
+                    groups.setdefault(group, []).extend(ConsumeStats.from_builtins(one) for one in stats)
+            return BrokerProgress(address, groups, int(body.get("totalDiff") or 0))
+        except (AttributeError, TypeError, ValueError, msgspec.ValidationError) as error:
+            raise ProtocolError(f"{address}: not the progress of groups: {error}") from None
+
+    async def clean_expired_queues(self, address: str) -> None:
+        """Delete consumequeue files whose messages are gone."""
+        await self._running().wire.ask(address, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, timeout=30.0)
+
+    async def clean_unused_topics(self, address: str) -> None:
+        """Delete the queues of topics that are no longer configured."""
+        await self._running().wire.ask(address, RequestCode.CLEAN_UNUSED_TOPIC, timeout=30.0)
+
+    async def delete_expired_commitlog(self, address: str) -> None:
+        """Delete commitlog files that are older than the broker keeps them, now."""
+        await self._running().wire.ask(address, RequestCode.DELETE_EXPIRED_COMMITLOG, timeout=30.0)
+
+    async def consumequeue(
+        self, address: str, queue: MessageQueue, index: int, *, count: int = 10, group: str | None = None
+    ) -> QueryConsumeQueueResponseBody:
+        """Entries of a consumequeue; with a group, whether each passes its filter."""
+        header = QueryConsumeQueueRequest(queue.topic, queue.queue_id, index, count, group)
+        response = await self._running().wire.ask(address, RequestCode.QUERY_CONSUME_QUEUE, header)
+        return QueryConsumeQueueResponseBody.decode(response.body)
+
+
+def _first_number(text: str) -> float:
+    try:
+        return float(text.split()[0])
+    except (IndexError, ValueError):
+        return 0.0

@@ -1,0 +1,96 @@
+"""Which servers an administrative request goes to."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from ariane.client.connect.lifecycle import Lifecycle
+from ariane.client.connect.routes import MASTER
+from ariane.errors import BrokerRefused, ClientError, RouteMissing
+from ariane.protocol.bodies import ClusterInfo, TopicRouteData
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.headers import Header
+
+T = TypeVar("T")
+FOREVER = (1 << 63) - 1
+"""The latest time, in milliseconds."""
+
+
+class AdminRequests(Lifecycle):
+    """Sends requests to masters, to the brokers of a topic, and to name servers."""
+
+    async def cluster_info(self) -> ClusterInfo:
+        """Brokers and clusters."""
+        response = await self._running().routes.names.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
+        return ClusterInfo.decode(response.body)
+
+    async def masters(self, cluster: str | None = None) -> list[str]:
+        """The addresses of all masters, or of one cluster's; ClientError when there is no such cluster."""
+        return [addresses[MASTER] for addresses in await self._brokers_of(cluster) if MASTER in addresses]
+
+    async def addresses(self, cluster: str | None = None) -> list[str]:
+        """The addresses of all brokers, slaves among them, or of one cluster's."""
+        return [address for addresses in await self._brokers_of(cluster) for _, address in sorted(addresses.items())]
+
+    async def name_servers(self) -> list[str]:
+        """The addresses of the name servers."""
+        names = self._running().routes.names
+        if not names.addresses:
+            await names.discover()
+        return list(names.addresses)
+
+    async def route(self, topic: str) -> TopicRouteData:
+        """The brokers and queues of a topic; RouteMissing when there is none."""
+        return (await self._running().routes.refresh(topic)).data
+
+    async def _brokers_of(self, cluster: str | None) -> list[dict[int, str]]:
+        """Addresses by broker id, for each broker name in order."""
+        info = await self.cluster_info()
+        if cluster is None:
+            names = sorted(info.broker_addr_table)
+        elif cluster in info.cluster_addr_table:
+            names = sorted(info.cluster_addr_table[cluster])
+        else:
+            known = ", ".join(sorted(info.cluster_addr_table)) or "none: is a broker running?"
+            raise ClientError(f"there is no cluster {cluster!r}; the name server knows {known}")
+        return [info.broker_addr_table[name].broker_addrs for name in names if name in info.broker_addr_table]
+
+    async def _on_masters(
+        self, address: str | None, code: RequestCode, header: Header | None, body: bytes = b""
+    ) -> None:
+        addresses = [address] if address is not None else await self.masters()
+        if not addresses:
+            raise ClientError(
+                "no master is registered with the name server, so nothing was changed: is a broker running?"
+            )
+        for one in addresses:
+            await self._running().wire.ask(one, code, header, body)
+
+    async def _masters_of(self, topic: str) -> list[str]:
+        data = await self.route(topic)
+        return [broker.broker_addrs[MASTER] for broker in data.broker_datas if MASTER in broker.broker_addrs]
+
+    async def _masters_of_group(self, group_topic: str) -> list[str]:
+        """The masters that have a group's retry topic; all masters when it has none, as groups that only pull."""
+        try:
+            return await self._masters_of(group_topic)
+        except RouteMissing:
+            return await self.masters()
+
+    async def _ask_each(
+        self, addresses: list[str], code: RequestCode, header: Header | None, decode: Callable[[bytes], T]
+    ) -> list[T]:
+        wire = self._running().wire
+        answers = await asyncio.gather(*(wire.ask(address, code, header, timeout=5.0) for address in addresses))
+        return [decode(answer.body) for answer in answers]
+
+    async def _first_answer(
+        self, addresses: list[str], code: RequestCode, header: Header, decode: Callable[[bytes], T]
+    ) -> T:
+        refused: BrokerRefused | None = None
+        for address in addresses:
+            try:
+                return decode((await self._running().wire.ask(address, code, header)).body)
+            except BrokerRefused as error:
+                refused = error
+        raise refused or RouteMissing("no master is registered that could answer: is a broker running?")
