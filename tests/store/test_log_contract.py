@@ -5,10 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from ariane.dledger.entry import ENTRY_HEADER
+from ariane.protocol.checksum import crc32
 from ariane.protocol.units import decode_unit
 from ariane.store import MessageStore, PutStatus
 from ariane.testing.faults import MemoryFiles
-from tests.store.framed import HEADER, HEADERS, LOGS, ROOT, open_store
+from tests.store.framed import HEADERS, LOGS, ROOT, open_store
 from tests.store.units import batch, fill, read_all, unit
 
 pytestmark = pytest.mark.parametrize("kind", sorted(LOGS))
@@ -41,11 +43,13 @@ def test_units_lie_where_their_result_and_their_bytes_say(kind: str) -> None:
     for n, result in enumerate(results):
         [found] = store.query("orders", f"k{n}", 32, 0, 1 << 60).slices
         assert decode_unit(found).physical_offset == result.physical_offset
-    if kind == "entries":
-        head = store.log.view(results[5].physical_offset - HEADER.size, HEADER.size)
-        assert head is not None
-        size, at = results[5].size, results[5].physical_offset - HEADER.size
-        assert HEADER.unpack(head) == (1, size + HEADER.size, at, 1, at, 0, 0, 0, size)
+    if kind == "ledger":
+        size, at = results[5].size, results[5].physical_offset - ENTRY_HEADER.size
+        entry = store.log.view(at, ENTRY_HEADER.size + size)
+        assert entry is not None
+        header = ENTRY_HEADER.unpack_from(entry)
+        assert header == (1, size + ENTRY_HEADER.size, 5, 0, at, 0, 0, header[7], size)
+        assert header[7] & 0xFFFFFFFF == crc32(entry[ENTRY_HEADER.size :])
 
 
 def test_what_is_not_committed_is_not_readable_and_can_be_taken_back(kind: str) -> None:

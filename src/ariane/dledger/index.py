@@ -1,5 +1,6 @@
 """The index of a ledger: where each entry lies. It can be rebuilt from the entries."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -65,12 +66,21 @@ class LedgerIndex:
         magic, position, size, found, term = INDEX_UNIT.unpack(raw)
         return (position, size, term) if magic == MAGIC and found == index and size > 0 else None
 
-    def sync(self) -> None:
-        """Make everything written durable; may run in a thread while nothing else uses the index."""
+    def sync_job(self) -> Callable[[], None]:
+        """What makes everything put so far durable; runs in a thread."""
         self.flush()
-        dirty, self._dirty = self._dirty, set()
-        for base in dirty:
-            self._file(base).sync()
+        dirty, self._dirty = sorted(self._dirty), set()
+        paths = [self._folder / file_name(base) for base in dirty]
+
+        def sync() -> None:
+            for path in paths:
+                file = self._files.open(path, self._file_size)
+                try:
+                    file.sync()
+                finally:
+                    file.close()
+
+        return sync
 
     def drop_before(self, index: int) -> None:
         """Remove the files whose entries all come before `index`."""

@@ -105,6 +105,10 @@ class Node:
         """Report that the entries before `start` are deleted; `start_at` makes it."""
         self._state.log.compact(start)
 
+    def change_options(self, options: Options) -> None:
+        """Take other timings, for a group that gets or loses members of another make."""
+        self._state.options = options
+
     # -- outputs --------------------------------------------------------------------------------------------
 
     def ready(self) -> Ready:
@@ -160,6 +164,11 @@ class Node:
         return isinstance(self._role, Leader) and self._role.term_committed
 
     @property
+    def hears_leader(self) -> bool:
+        """Whether this member leads or has lately heard the leader, so that it does not vote in a higher term."""
+        return isinstance(self._role, Leader) or self._state.now < self._state.vote_after
+
+    @property
     def lease_end(self) -> int | None:
         """Leader: until when no other can be elected, so that reads need no majority. None when nothing is promised."""
         return self._role.lease_end if isinstance(self._role, Leader) else None
@@ -201,7 +210,7 @@ class Node:
     def _request_vote(self, message: RequestVote) -> None:
         """Vote for the first candidate of a term whose log is as complete as this one (5.2, 5.4.1)."""
         state = self._state
-        if not message.transfer and message.term > state.term and self._hears_leader():
+        if not message.transfer and message.term > state.term and self.hears_leader:
             return  # 4.2.3: a member that hears a leader neither votes nor enters a higher term
         if message.term > state.term and not message.pre:
             self._follow(message.term)
@@ -216,9 +225,6 @@ class Node:
                 self._role.election_deadline = state.election_deadline()
         term = message.term if granted else state.term
         state.outbox.send(Vote(state.id, message.source, term, granted, message.pre))
-
-    def _hears_leader(self) -> bool:
-        return isinstance(self._role, Leader) or self._state.now < self._state.vote_after
 
     def _may_vote(self, candidate: str, term: int) -> bool:
         """One vote in a term."""

@@ -15,7 +15,7 @@ from ariane.store.checkpoint import DurableEnd
 from ariane.store.dispatch import Dispatcher, DispatchListener, Filler, default_delay_ms
 from ariane.store.health import Health
 from ariane.store.index.index import Index
-from ariane.store.index.repair import cut_index, index_shape, load_index
+from ariane.store.index.repair import cut_index, drop_index, index_shape, load_index
 from ariane.store.layout import Layout
 from ariane.store.log.allocate import Allocator
 from ariane.store.log.commitlog import CommitLog
@@ -400,6 +400,23 @@ class MessageStore(StoreReader):
             if is_in_queue(message.sys_flag):
                 message.queue.next_offset = message.queue_offset + 1
         log.warning("the log was cut at %d", end)
+
+    def restart_log(self, clear: Callable[[int], None], position: int) -> None:
+        """Drop all messages, queues and index; `clear` makes the log begin again at `position`."""
+        self.log.commit()
+        self._sync_worker.drain()
+        self._file_worker.drain()
+        self._queue_flusher.lower(0)
+        self._durable_end.lower(0)
+        for queue in list(self.table):
+            self.table.drop(queue)
+        if self.index is not None:
+            drop_index(self.env.files, self.index)
+        clear(position)
+        self.flusher.cut(position, 0)
+        self.dispatcher.pending = []
+        self.dispatcher.position = position
+        self._appender.last_at = -1
 
     def delete_topic(self, topic: str) -> None:
         """Drop the queues of a topic; its messages stay in the log until that is old."""

@@ -1,0 +1,556 @@
+"""A running member: drives the core with the files of a store and the connections to the other members.
+
+Everything runs on the event loop; syncing the log and storing a vote run in threads and report back. After each input
+the core's work is done at once (`_work`), so that files, role and core never disagree.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from ariane.dledger.apache import ApacheSide
+from ariane.dledger.files import LedgerFiles
+from ariane.dledger.log import LedgerLog
+from ariane.dledger.native import RAFT_CODE, Records, decode, encode
+from ariane.dledger.options import MemberOptions
+from ariane.dledger.peers import Peer, PeerKind
+from ariane.dledger.term_entry import term_entry
+from ariane.dledger.wire import ArianeStatus, Metadata
+from ariane.env import Env
+from ariane.protocol.command import Command
+from ariane.raft import (
+    Entry,
+    HardState,
+    LogStart,
+    Membership,
+    Message,
+    Node,
+    Role,
+    RoleChange,
+    SafetyViolation,
+    Write,
+)
+from ariane.remoting import Client, Connection, Server, parse_address
+from ariane.store import MessageStore, PutStatus
+
+log = logging.getLogger("ariane.dledger")
+
+Committed = Callable[[PutStatus], None]
+_RETRY: Final = 0.5  # seconds between looks at a disk that has failed
+_STOP: Final = 3.0  # seconds that the last entries get to become durable
+
+
+class MemberListener(Protocol):
+    """What is told when the role changes."""
+
+    def leads(self, term: int) -> None:
+        """This member leads, and everything committed before is in the queues."""
+        ...
+
+    def follows(self, term: int, leader: str | None) -> None:
+        """This member does not lead, or does not yet; messages are refused already."""
+        ...
+
+
+class Waiter:
+    """An append that waits for a majority."""
+
+    __slots__ = ("deadline", "done", "end")
+
+    def __init__(self, end: int, deadline: float, done: Committed) -> None:
+        self.end = end
+        self.deadline = deadline
+        self.done = done
+
+
+class Member:
+    """One member of a group. The store must be open before `start`, and is closed after `stop`."""
+
+    def __init__(
+        self, options: MemberOptions, files: LedgerFiles, store: MessageStore, env: Env, listener: MemberListener
+    ) -> None:
+        self.options = options
+        self.membership = Membership(frozenset(options.peers))
+        self.serving = False
+        """Whether this member leads and accepts messages."""
+        self.broker_address = ""
+        """Where the broker of this member listens, told to the other members."""
+        self._files = files
+        self._store = store
+        self._env = env
+        self._listener = listener
+        self._node: Node | None = None
+        self._working = False
+        self._frozen = ""  # why nothing is done: a disk fails, or the group contradicts itself
+        self._incoming: Records = {}
+        self._unsynced: deque[tuple[int, int]] = deque()  # number of a write, and where the log ends with it
+        self._syncing = False
+        self._votes: deque[HardState] = deque()
+        self._voting = False
+        self._waiters: deque[Waiter] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._mixed = False
+        self._client = Client(clock=env.clock, on_close=self._closed, name="dledger-out")
+        self.peers = {
+            id: Peer(id, address, self._client, env.clock, self.metadata, self._identified)
+            for id, address in sorted(options.peers.items())
+            if id != options.id
+        }
+        self._apache = ApacheSide(self)
+        self._server = Server(
+            {RAFT_CODE: self._receive, **self._apache.handlers}, clock=env.clock, name="dledger", idle_timeout=120
+        )
+        self._answers: dict[str, Metadata] = {}
+
+    # -- start and stop ---------------------------------------------------------------------------------------------
+
+    async def start(self, bind: str = "") -> None:
+        """Listen, connect, and take part. ListenFailed when the port of this member is taken."""
+        _, port = parse_address(self.options.peers[self.options.id])
+        ledger = self._files.log
+        ledger.appended = self._appended
+        ledger.dropped = self._dropped
+        ledger.show(ledger.end_of(ledger.committed_index))
+        self._store.flusher.last_unit = lambda: -1  # entries have checksums: no other note of what is durable
+        self._store.health.accepts_messages(False)
+        self._listener.follows(0, None)
+        await self._server.start(bind, port)
+        for peer in self.peers.values():
+            peer.start()
+        hard_state = self._files.hard_state()
+        if hard_state is not None:
+            self._begin(hard_state)
+        elif not self.peers:
+            self._begin(HardState())
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._checkpoints()), loop.create_task(self._expire())]
+
+    async def stop(self) -> None:
+        """Leave the group's work, make what is written durable and note it."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+        if self._timer is not None:
+            self._timer.cancel()
+        self._lose("this member stops")
+        await self._server.stop()
+        for peer in self.peers.values():
+            await peer.stop()
+        await self._client.close()
+        node, self._node = self._node, None
+        if node is None:
+            return
+        ledger = self._files.log
+        synced: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._store.flusher.wait(ledger.stored, lambda ok: None if synced.done() else synced.set_result(ok))
+        durable = False
+        try:
+            durable = await asyncio.wait_for(synced, _STOP)
+        except TimeoutError:
+            log.warning("the last entries are not durable yet; the next start checks them")
+        ledger.index.sync_job()()
+        end = ledger.last_index if durable else node.log.persisted_index
+        self._files.checkpoint_job(end, min(end, node.log.commit_index))()
+        ledger.index.close()
+
+    def _begin(self, hard_state: HardState) -> None:
+        options = self.options.raft(mixed=self._mixed)
+        random = self._env.random.random
+        raft_log = self._files.raft_log(self.membership, options.cached_entries)
+        self._node = Node(self.options.id, raft_log, hard_state, options, random, self._now())
+        if hard_state.abstaining:
+            log.warning("files of this member are lost: it does not vote until it has caught up with its group")
+        self._work()
+
+    def _now(self) -> int:
+        return int(self._env.clock.monotonic() * 1000)
+
+    # -- what others see -----------------------------------------------------------------------------------------------
+
+    @property
+    def node(self) -> Node | None:
+        """The core; None until it is known whether the group has run before."""
+        return self._node
+
+    @property
+    def ledger(self) -> LedgerLog:
+        """The log of this member."""
+        return self._files.log
+
+    @property
+    def leader(self) -> str | None:
+        """The leader, as far as it is known."""
+        return self._node.leader if self._node is not None else None
+
+    @property
+    def term(self) -> int:
+        """The term of this member."""
+        return self._node.hard_state.term if self._node is not None else 0
+
+    @property
+    def frozen(self) -> str:
+        """Why this member takes no part; empty when it does."""
+        return self._frozen
+
+    def metadata(self, to: str) -> Metadata:
+        """What this member tells about itself."""
+        node, ledger = self._node, self._files.log
+        return Metadata(
+            group=self.options.group,
+            localId=self.options.id,
+            remoteId=to,
+            leaderId=self.leader,
+            term=self.term,
+            peers=dict(self.options.peers),
+            ariane=ArianeStatus(
+                term=self.term,
+                endIndex=ledger.last_index,
+                committedIndex=node.log.commit_index if node is not None else ledger.committed_index,
+                role=node.role.value if node is not None else "new",
+                new=node is None or (node.hard_state == HardState() and ledger.last_index < 0),
+                serving=self.serving,
+                broker=self.broker_address,
+            ),
+        )
+
+    def when_committed(self, end: int, done: Committed) -> None:
+        """Call `done` when the log is committed up to `end`: durable on a majority. A lost leader calls it too."""
+        if end <= self._files.log.end:
+            done(PutStatus.OK)
+        elif not self.serving:
+            done(PutStatus.UNKNOWN_ERROR)
+        else:
+            deadline = self._env.clock.monotonic() + self.options.commit_timeout_ms / 1000
+            self._waiters.append(Waiter(end, deadline, done))
+
+    def transfer(self, member: str) -> None:
+        """Hand the leadership over; messages are refused from now on. RaftError when that is not possible."""
+        assert self._node is not None
+        self._node.transfer(member)
+        if member != self.options.id:
+            self._store.health.accepts_messages(False)
+        self._work()
+
+    # -- inputs --------------------------------------------------------------------------------------------------------
+
+    def take(self, message: Message, records: Records) -> None:
+        """Hand a message of another member to the core."""
+        node = self._node
+        if node is None or self._frozen:
+            return
+        self._incoming = records
+        try:
+            node.tick(self._now())
+            node.step(message)
+            self._work()
+        except SafetyViolation as error:
+            self._freeze(f"{error}")
+        except (OSError, ValueError) as error:
+            self._freeze(f"the entries of {message.source} could not be written: {error}")
+        finally:
+            self._incoming = {}
+
+    def _receive(self, _: Connection, request: Command) -> Command | None:
+        message, records = decode(request.body, self.options.group, self.options.id, self.membership)
+        peer = self.peers[message.source]
+        if peer.kind is not PeerKind.ARIANE:
+            peer.tell(PeerKind.ARIANE)
+            self._choose_mode()
+        self.take(message, records)
+        return None
+
+    def _tick(self) -> None:
+        node = self._node
+        if node is None or self._frozen:
+            return
+        node.tick(self._now())
+        self._work()
+
+    def _appended(self, blocks: list[tuple[int, int]]) -> None:
+        """The store has appended entries of this leader."""
+        node = self._node
+        assert node is not None, "only a leader appends"
+        first = node.propose(blocks)
+        assert first + len(blocks) - 1 == self._files.log.last_index, "the log and its files disagree"
+        if not self._working:
+            asyncio.get_running_loop().call_soon(self._work)
+
+    def _dropped(self, first_index: int) -> None:
+        """Retention has deleted the oldest file."""
+        if self._node is not None:
+            self._node.compact(self._files.start_after(self.membership, first_index))
+
+    def _identified(self, peer: Peer, answer: Metadata) -> None:
+        """A peer has told what it is."""
+        self._answers[peer.id] = answer
+        self._choose_mode()
+        if self._node is None:
+            self._decide_whether_new()
+
+    def _decide_whether_new(self) -> None:
+        """A member without files is new if its group is, else its disk was lost: then it must not vote yet."""
+        known = self._answers.values()
+        if any(answer.ariane is not None and not answer.ariane.new for answer in known):
+            self._begin(HardState(abstaining=True))
+            return
+        # Apache's members know nothing of lost disks; beside them a member starts as they do.
+        if self.membership.has_quorum([*self._answers, self.options.id]):
+            self._begin(HardState())
+
+    def found_apache(self, peer: Peer) -> None:
+        """A peer has sent a request of Apache's."""
+        peer.tell(PeerKind.APACHE)
+        self._answers.setdefault(peer.id, Metadata())
+        self._choose_mode()
+        if self._node is None:
+            self._decide_whether_new()
+
+    def _choose_mode(self) -> None:
+        mixed = any(peer.kind is PeerKind.APACHE for peer in self.peers.values())
+        if mixed == self._mixed:
+            return
+        self._mixed = mixed
+        if mixed:
+            log.warning(
+                "the group has members of Apache's: elections take longer, and what they acknowledge is not durable"
+            )
+        if self._node is not None:
+            self._node.change_options(self.options.raft(mixed=mixed))
+            self._work()
+
+    def _closed(self, connection: Connection) -> None:
+        for peer in self.peers.values():
+            peer.closed(connection)
+
+    # -- the core's work -----------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """Do what the core wants, until it wants nothing more."""
+        node = self._node
+        if node is None or self._working or self._frozen:
+            return
+        self._working = True
+        try:
+            while ready := node.ready():
+                if ready.hard_state is not None:
+                    self._votes.append(ready.hard_state)
+                    self._store_vote()
+                if ready.write is not None:
+                    self._write(ready.write)
+                for message in ready.messages:
+                    self._send(message)
+                if ready.role is not None:
+                    self._role_changed(ready.role)
+                if ready.commit_index is not None:
+                    self._committed(ready.commit_index)
+        finally:
+            self._working = False
+        if self._timer is not None:
+            self._timer.cancel()
+        delay = max(node.deadline - self._now(), 0) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay + 0.001, self._tick)
+
+    def _send(self, message: Message) -> None:
+        peer = self.peers.get(message.target)
+        if peer is None:
+            return
+        if peer.kind is PeerKind.APACHE:
+            self._apache.send(peer, message)
+        elif peer.ready and peer.kind is PeerKind.ARIANE:
+            body = encode(self.options.group, message, self.record)
+            if body is not None:
+                peer.oneway(RAFT_CODE, body)
+
+    def record(self, entry: Entry) -> bytes | None:
+        """The bytes of an entry; None when it was deleted."""
+        if entry.position < 0:
+            try:
+                entry = self._files.entry(entry.index)
+            except KeyError:
+                return None
+        return self._files.log.record(entry.position, entry.size)
+
+    def _store_vote(self) -> None:
+        if self._voting or not self._votes:
+            return
+        self._voting = True
+        state = self._votes[-1]  # an older one need not be stored any more
+        self._votes.clear()
+        task = asyncio.get_running_loop().create_task(asyncio.to_thread(self._files.save_hard_state, state))
+
+        def stored(done: asyncio.Task[None]) -> None:
+            self._voting = False
+            if done.cancelled() or self._node is None:
+                return
+            if (error := done.exception()) is not None:
+                self._freeze(f"term and vote could not be stored: {error}")
+                return
+            self._node.vote_stored(state)
+            self._store_vote()
+            self._work()
+
+        task.add_done_callback(stored)
+
+    def _write(self, write: Write) -> None:
+        """Change the log's files, and report when that is durable."""
+        ledger = self._files.log
+        if write.reset is not None:
+            self._reset(write.reset)
+        if write.truncate_from is not None:
+            end = ledger.end_of(write.truncate_from - 1)
+            self._unsynced = deque((number, min(at, end)) for number, at in self._unsynced)
+            self._store.truncate(end)
+        for entry in write.entries:
+            if entry.index > ledger.last_index:
+                record = self._incoming.get((entry.index, entry.term))
+                if record is None:
+                    raise ValueError(f"entry {entry.index} of term {entry.term} did not come with its message")
+                ledger.append_entry(record)
+        ledger.commit()
+        ledger.index.flush()
+        self._unsynced.append((write.number, ledger.stored))
+        self._sync()
+
+    def _reset(self, start: LogStart) -> None:
+        """The leader has deleted what this member lacks: begin again with the entry before `start`."""
+        record = self._incoming.get((start.index - 1, start.previous_term))
+        if record is None:
+            raise ValueError(f"entry {start.index - 1} did not come with the order to begin after it")
+        ledger = self._files.log
+        log.warning("the group has deleted what this member lacks: its log begins again at entry %d", start.index - 1)
+        self._unsynced.clear()
+        self._store.restart_log(ledger.clear, start.position - len(record))
+        ledger.append_entry(record)
+        ledger.commit()
+        ledger.show(ledger.stored)
+
+    def _sync(self) -> None:
+        if self._syncing or not self._unsynced:
+            return
+        self._syncing = True
+        self._store.flusher.wait(self._unsynced[-1][1], self._synced)
+
+    def _synced(self, ok: bool) -> None:
+        self._syncing = False
+        node = self._node
+        if node is None:
+            return
+        if not ok and "flush" in self._store.health.reasons:
+            self._freeze("the disk fails", "flush")
+            return
+        flushed, number = self._files.log.flushed, 0
+        while self._unsynced and self._unsynced[0][1] <= flushed:
+            number = self._unsynced.popleft()[0]
+        self._sync()
+        if number:
+            node.persisted(number)
+            if not self._working:
+                self._work()
+
+    def _committed(self, index: int) -> None:
+        """Show readers what is committed, put it into the queues, and answer those who wait for it."""
+        ledger = self._files.log
+        ledger.show(ledger.end_of(index))
+        self._store.dispatch_now()
+        end = ledger.end
+        while self._waiters and self._waiters[0].end <= end:
+            self._waiters.popleft().done(PutStatus.OK)
+        self._serve_when_ready()
+
+    # -- roles ---------------------------------------------------------------------------------------------------------
+
+    def _role_changed(self, change: RoleChange) -> None:
+        node = self._node
+        assert node is not None
+        if change.role is not Role.LEADER:
+            self._lose(f"term {change.term} began")
+            self._listener.follows(change.term, change.leader)
+            return
+        log.info("%s leads term %d", self.options.id, change.term)
+        ledger = self._files.log
+        assert ledger.last_index == node.log.last_index
+        ledger.entries.term = change.term
+        try:
+            term_entry(ledger, change.term, self._env.clock.now_ms())
+        except OSError as error:
+            self._freeze(f"no room for the first entry of a term: {error}", "room")
+        self._serve_when_ready()
+
+    def _serve_when_ready(self) -> None:
+        """Serve once everything that earlier leaders committed is known and in the queues."""
+        node = self._node
+        if node is None or self.serving or node.role is not Role.LEADER or not node.term_committed:
+            return
+        if self._store.dispatch_behind:
+            log.error("%d committed bytes are not dispatched: %s", self._store.dispatch_behind, self._store.health.text)
+            asyncio.get_running_loop().call_later(_RETRY, self._serve_when_ready)
+            return
+        for queue in self._store.table:
+            queue.next_offset = queue.max_offset
+        self.serving = True
+        self._listener.leads(node.hard_state.term)
+
+    def _lose(self, reason: str) -> None:
+        """Accept no more messages, and tell those who wait that the outcome is unknown."""
+        self._store.health.accepts_messages(False)
+        self.serving = False
+        if self._waiters:
+            log.warning("%d messages were not acknowledged: %s", len(self._waiters), reason)
+        while self._waiters:
+            self._waiters.popleft().done(PutStatus.UNKNOWN_ERROR)
+
+    def _freeze(self, reason: str, until: str = "") -> None:
+        """Take no part: others elect a leader. `until` names the store's complaint that must end first."""
+        if self._frozen:
+            return
+        self._frozen = reason
+        log.critical("this member leaves its group's work: %s", reason)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._lose(reason)
+        self._listener.follows(self.term, None)
+        if until:
+            asyncio.get_running_loop().call_later(_RETRY, self._thaw, until)
+
+    def _thaw(self, until: str) -> None:
+        if self._node is None:
+            return
+        if until in self._store.health.reasons:
+            asyncio.get_running_loop().call_later(_RETRY, self._thaw, until)
+            return
+        log.warning("this member takes part again")
+        self._frozen = ""
+        self._sync()
+        self._tick()
+
+    # -- upkeep --------------------------------------------------------------------------------------------------------
+
+    async def _expire(self) -> None:
+        """Answer those who have waited too long; their messages may still be committed."""
+        while True:
+            await self._env.clock.sleep(0.1)
+            now = self._env.clock.monotonic()
+            while self._waiters and self._waiters[0].deadline <= now:
+                self._waiters.popleft().done(PutStatus.OS_PAGE_CACHE_BUSY)
+
+    async def _checkpoints(self) -> None:
+        noted = (-1, -1)
+        while True:
+            await self._env.clock.sleep(self.options.checkpoint_ms / 1000)
+            node = self._node
+            if node is None or self._frozen:
+                continue
+            end = node.log.persisted_index
+            state = (end, min(end, node.log.commit_index))
+            if state != noted:
+                index, checkpoint = self._files.log.index.sync_job(), self._files.checkpoint_job(*state)
+                try:
+                    await asyncio.to_thread(index)
+                    await asyncio.to_thread(checkpoint)
+                    noted = state
+                except OSError as error:
+                    log.error("the checkpoint of the ledger could not be written: %s", error)

@@ -1,0 +1,125 @@
+"""Messages of the core as bytes, between Ariane's members: one-way requests whose body is one message.
+
+An entry travels as it is stored, header and body, so that a leader sends slices of its log. Apache's members do not
+know this form; they are spoken to in `apache`.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from struct import error as StructError
+from typing import Final
+
+from ariane.dledger.entry import ENTRY_HEADER, EntryHeader, body_is_whole, header_at
+from ariane.errors import ProtocolError
+from ariane.raft import (
+    AppendEntries,
+    AppendReply,
+    Entry,
+    Heartbeat,
+    HeartbeatReply,
+    LogStart,
+    Membership,
+    Message,
+    RequestStatus,
+    RequestVote,
+    ResetLog,
+    Status,
+    TimeoutNow,
+    Vote,
+)
+
+RAFT_CODE: Final = 51901  # a code of our own
+_ENVELOPE: Final = Struct(">BBB")  # kind, length of the group, length of the source; both follow
+_BODIES: Final[dict[int, tuple[type[Message], Struct]]] = {
+    1: (RequestVote, Struct(">qqq??")),
+    2: (Vote, Struct(">q??")),
+    3: (AppendEntries, Struct(">qqqqi")),  # term, previous index, previous term, commit index, count; then the entries
+    4: (AppendReply, Struct(">q?qqq")),
+    5: (Heartbeat, Struct(">qqq")),
+    6: (HeartbeatReply, Struct(">qq")),
+    7: (ResetLog, Struct(">q")),  # term; then the entry before the start
+    8: (TimeoutNow, Struct(">qq")),
+    9: (RequestStatus, Struct(">qqq")),
+    10: (Status, Struct(">qq?q")),
+}
+_KINDS: Final = {type_: (kind, body) for kind, (type_, body) in _BODIES.items()}
+
+Records = dict[tuple[int, int], bytes]
+"""The bytes of entries by index and term."""
+
+
+def encode(group: str, message: Message, read: Callable[[Entry], bytes | None]) -> bytes | None:
+    """The body of a request; `read` gives the bytes of an entry. None when an entry was deleted meanwhile."""
+    kind, body = _KINDS[type(message)]
+    name, source = group.encode(), message.source.encode()
+    head = _ENVELOPE.pack(kind, len(name), len(source)) + name + source
+    if isinstance(message, AppendEntries):
+        fields = (message.term, message.prev_log_index, message.prev_log_term, message.leader_commit)
+        records = [read(entry) for entry in message.entries]
+        known = [record for record in records if record is not None]
+        if len(known) < len(records):
+            return None
+        return b"".join((head, body.pack(*fields, len(records)), *known))
+    if isinstance(message, ResetLog):
+        start = message.start
+        record = read(Entry(start.index - 1, start.previous_term, -1, 0))
+        return None if record is None else head + body.pack(message.term) + record
+    return head + body.pack(*message[2:])
+
+
+def decode(data: bytes, group: str, target: str, membership: Membership) -> tuple[Message, Records]:
+    """A message and the bytes of its entries; ProtocolError when it is none, or one of another group."""
+    try:
+        kind, name_length, source_length = _ENVELOPE.unpack_from(data)
+        at = _ENVELOPE.size + name_length + source_length
+        name = data[_ENVELOPE.size : _ENVELOPE.size + name_length].decode()
+        source = data[_ENVELOPE.size + name_length : at].decode()
+        if name != group or source not in membership.members or source == target:
+            raise ProtocolError(f"{source!r} of group {name!r} is no member of {group!r}")
+        if kind not in _BODIES:
+            raise ProtocolError(f"unknown kind of message: {kind}")
+        type_, body = _BODIES[kind]
+        fields = body.unpack_from(data, at)
+    except (StructError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"no message of a ledger: {error}") from None
+    at += body.size
+    if type_ is AppendEntries:
+        term, prev_log_index, prev_log_term, leader_commit, count = fields
+        entries, records = _entries(data, at, count, term, prev_log_index, prev_log_term)
+        return AppendEntries(source, target, term, prev_log_index, prev_log_term, entries, leader_commit), records
+    if type_ is ResetLog:
+        header = header_at(memoryview(data), at)
+        if header is None or header.size != len(data) - at or header.index < 0 or not 0 <= header.term <= fields[0]:
+            raise ProtocolError("no whole entry to begin a log with")
+        start = LogStart(membership, header.index + 1, header.position + header.size, header.term)
+        return ResetLog(source, target, fields[0], start), {(header.index, header.term): data[at:]}
+    if at != len(data):
+        raise ProtocolError(f"{len(data) - at} bytes too many")
+    return type_(source, target, *fields), {}
+
+
+def _entries(
+    data: bytes, at: int, count: int, term: int, index: int, previous_term: int
+) -> tuple[tuple[Entry, ...], Records]:
+    """The entries after `index`, which follow each other and whose terms never fall."""
+    view = memoryview(data)
+    entries: list[Entry] = []
+    records: Records = {}
+    for _ in range(count):
+        header = header_at(view, at)
+        if header is None or not follows(header, index, previous_term, term):
+            raise ProtocolError(f"no entry that follows {index} of term {previous_term}")
+        if not body_is_whole(header, view[at + ENTRY_HEADER.size : at + header.size]):
+            raise ProtocolError(f"entry {header.index} has a wrong checksum")
+        entries.append(Entry(header.index, header.term, header.position, header.size))
+        records[header.index, header.term] = data[at : at + header.size]
+        index, previous_term = header.index, header.term
+        at += header.size
+    if at != len(data):
+        raise ProtocolError(f"{len(data) - at} bytes too many")
+    return tuple(entries), records
+
+
+def follows(header: EntryHeader, index: int, previous_term: int, term: int) -> bool:
+    """Test whether an entry can follow one with this index and term in the log of a leader of `term`."""
+    return header.index == index + 1 and max(previous_term, 0) <= header.term <= term and header.position >= 0

@@ -1,0 +1,55 @@
+"""Options of a member."""
+
+from dataclasses import dataclass
+
+from ariane.raft import Options
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberOptions:
+    """A member of a group, checked when made.
+
+    >>> MemberOptions(group="g", id="n1", peers={"n0": "127.0.0.1:1"})
+    Traceback (most recent call last):
+    ValueError: dLegerSelfId n1 is not among the members of dLegerPeers: n0
+    """
+
+    group: str
+    id: str
+    peers: dict[str, str]
+    """The address of each member by its id, this one's too."""
+    heartbeat_ms: int = 150
+    election_ms: int = 1000
+    """The least time without a heartbeat after which a member campaigns; at random up to twice of it."""
+    mixed_heartbeat_ms: int = 1000
+    """The same with Apache's members in the group, which send heartbeats each 2 s and wait 6 s."""
+    mixed_election_ms: int = 4000
+    commit_timeout_ms: int = 2500
+    """How long an append may wait for a majority."""
+    checkpoint_ms: int = 3000
+    preferred_leaders: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.id not in self.peers:
+            raise ValueError(
+                f"dLegerSelfId {self.id} is not among the members of dLegerPeers: {', '.join(sorted(self.peers))}"
+            )
+
+    def raft(self, *, mixed: bool) -> Options:
+        """The core's options; Apache's members know no pre-vote and keep no lease."""
+        return Options(
+            heartbeat_interval=self.mixed_heartbeat_ms if mixed else self.heartbeat_ms,
+            election_timeout=self.mixed_election_ms if mixed else self.election_ms,
+            pre_vote=not mixed,
+            lease=not mixed,
+            max_uncommitted_entries=1 << 40,  # the broker limits the sends that wait
+        )
+
+
+def parse_peers(text: str) -> dict[str, str]:
+    """`n0-host:port;n1-host:port` as addresses by id.
+
+    >>> parse_peers("n0-127.0.0.1:40911;n1-b-host:40912")
+    {'n0': '127.0.0.1:40911', 'n1': 'b-host:40912'}
+    """
+    return {part.partition("-")[0]: part.partition("-")[2] for part in text.split(";") if part}

@@ -1,0 +1,30 @@
+"""The entry with which a leader begins its term: without one of its own it may not commit those of earlier terms.
+
+It is a message of a system topic that is in no queue (a rolled-back one), so that Apache's members store and dispatch
+it like any other and no consumer sees it.
+"""
+
+from typing import Final
+
+from ariane.dledger.log import LedgerLog
+from ariane.protocol.units import TRANSACTION_ROLLBACK, Unit, encode_unit, unit_size
+
+TERM_TOPIC: Final = b"RMQ_SYS_ARIANE_TERM"
+_NO_HOST: Final = bytes(8)
+
+
+def term_entry(ledger: LedgerLog, term: int, now_ms: int) -> None:
+    """Append the entry."""
+    unit = Unit(
+        TERM_TOPIC,
+        b"term %d" % term,
+        b"",
+        sys_flag=TRANSACTION_ROLLBACK,
+        born_time=now_ms,
+        born_host=_NO_HOST,
+        store_host=_NO_HOST,
+    )
+    unit.store_time = now_ms
+    unit.physical_offset = ledger.reserve(unit_size(unit))
+    ledger.tail.write(encode_unit(unit))
+    ledger.commit()

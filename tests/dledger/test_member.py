@@ -1,0 +1,130 @@
+"""Members of a group in one process: real files, real sockets."""
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ariane.store import PutStatus
+from tests.dledger.group import Group, Running, until
+from tests.store.units import read_all
+
+
+@pytest.fixture
+async def group(tmp_path: Path) -> AsyncIterator[Group]:
+    group = Group(tmp_path)
+    try:
+        yield group
+    finally:
+        await group.stop()
+
+
+def bodies(running: Running, topic: str = "orders") -> list[bytes]:
+    return [unit.body for unit in read_all(running.store, topic)]
+
+
+async def test_what_is_acknowledged_is_in_the_queues_of_all_members(group: Group) -> None:
+    await group.start()
+    acknowledged = await group.fill(500)
+    await group.same_everywhere(acknowledged)
+    await group.caught_up()
+    members = group.running.values()
+    logs = [b"".join(bytes(r.store.log.span(b)[2]) for b in r.store.log.bases()) for r in members]  # type: ignore[index]
+    assert all(len(r.store.log.bases()) > 2 for r in members)
+    assert logs[0] == logs[1] == logs[2]
+
+
+async def test_nothing_is_acknowledged_without_a_majority(group: Group) -> None:
+    await group.start()
+    leader = await group.leader()
+    assert await leader.put(b"before") is PutStatus.OK
+    others = [id for id in group.running if group.running[id] is not leader]
+    await group.stop(*others)
+    status = await leader.put(b"alone")
+    assert status in (PutStatus.UNKNOWN_ERROR, PutStatus.OS_PAGE_CACHE_BUSY, PutStatus.SERVICE_NOT_AVAILABLE)
+    assert bodies(leader) == [b"before"]
+    await until(lambda: not leader.member.serving)
+    assert await leader.put(b"refused") is PutStatus.SERVICE_NOT_AVAILABLE
+
+
+async def test_a_follower_refuses_messages(group: Group) -> None:
+    await group.start()
+    leader = await group.leader()
+    for running in group.running.values():
+        if running is not leader:
+            assert await running.put(b"no") is PutStatus.SERVICE_NOT_AVAILABLE
+
+
+async def test_another_member_leads_after_the_leader_is_gone_and_nothing_is_lost(group: Group) -> None:
+    await group.start()
+    acknowledged: list[bytes] = []
+    for round_ in range(3):
+        acknowledged += await group.fill(50, f"{round_}-")
+        id = (await group.leader()).member.options.id
+        await group.stop(id)
+        await group.leader()
+        await group.start(id)
+    await group.same_everywhere(acknowledged)
+
+
+async def test_a_group_that_was_stopped_as_a_whole_comes_back(group: Group) -> None:
+    await group.start()
+    acknowledged = await group.fill(100)
+    await group.stop()
+    await group.start()
+    acknowledged += await group.fill(1, "after")
+    await group.same_everywhere(acknowledged)
+
+
+async def test_a_wiped_member_refills_and_votes_again(group: Group) -> None:
+    await group.start()
+    acknowledged = await group.fill(300)
+    leader = await group.leader()
+    id = next(id for id in group.running if group.running[id] is not leader)
+    await group.stop(id)
+    shutil.rmtree(group.root / id)
+    await group.start(id)
+    await group.same_everywhere(acknowledged)
+    wiped = group.running[id].member
+    await until(lambda: wiped.node is not None and not wiped.node.hard_state.abstaining)
+
+
+async def test_a_wiped_member_refills_when_the_leader_has_deleted_old_files(group: Group) -> None:
+    await group.start()
+    acknowledged = await group.fill(600)
+    await group.same_everywhere(acknowledged)
+    for running in group.running.values():
+        for _ in range(2):
+            await until(lambda log=running.store.log: log.expendable() is not None)  # type: ignore[misc]
+            file = running.store.log.drop_first()
+            file.close()
+            running.store.env.files.remove(file.path)
+        for queue in running.store.table:
+            queue.correct_min(running.store.log.min_offset)
+    leader = await group.leader()
+    id = next(id for id in group.running if group.running[id] is not leader)
+    await group.stop(id)
+    shutil.rmtree(group.root / id)
+    await group.start(id)
+    left = bodies(leader)
+    assert 0 < len(left) < len(acknowledged)
+    await group.same_everywhere(left)
+    more = await group.fill(1, "more")
+    await group.same_everywhere(left + more)
+    await group.stop(id)  # and its files open again
+    await group.start(id)
+    await group.same_everywhere(left + more)
+
+
+async def test_leadership_is_handed_over(group: Group) -> None:
+    await group.start()
+    leader = await group.leader()
+    await leader.put(b"first")
+    id = next(id for id in group.running if group.running[id] is not leader)
+    await until(lambda: leader.member.node is not None and leader.member.node.progress(id) is not None)
+    leader.member.transfer(id)
+    await until(lambda: group.running[id].member.serving)
+    assert await group.running[id].put(b"second") is PutStatus.OK
+    await group.caught_up()
+    assert bodies(leader) == [b"first", b"second"]
