@@ -12,7 +12,7 @@ from ariane.broker.tables.clients import ClientTable
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.topics import TopicTable
 from ariane.env import Clock
-from ariane.message import DLQ_PREFIX, RETRY_PREFIX
+from ariane.message import RETRY_PREFIX
 from ariane.ops.metrics import Collected, Metric, Rows, label_text
 from ariane.store import MessageStore
 
@@ -116,10 +116,10 @@ class NativeFamilies:
                 yield row.native, total
 
     def _dead_letters(self, sample: Sample) -> Rows:
+        """The ends of the queues of dead letters: every one that was ever stored."""
         for row in sample.dead_letters:
-            group = row.topic.removeprefix(DLQ_PREFIX)
-            total = self._stats.total(StatsName.TOPIC_PUT_NUMS, row.topic) or 0
-            yield f"{self._node},{label_text({'topic': row.topic, 'consumer_group': group})}", total
+            labels = label_text({"topic": row.topic, "consumer_group": row.group})
+            yield f"{self._node},{labels}", row.consumed
 
     def _producers(self) -> Rows:
         counted = Counter(

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from ariane.broker.tables.clients import ClientTable
-from ariane.broker.tables.offsets import OffsetTable, split_key
+from ariane.broker.tables.offsets import OffsetTable, offset_key, split_key
 from ariane.broker.tables.topics import TopicTable
+from ariane.message import RETRY_PREFIX
 
 
 class QueueEnds(Protocol):
@@ -24,15 +25,21 @@ class GroupProgress:
         self._store = store
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Every topic with each group that has committed in it or subscribes to it now."""
-        committed = self._offsets.keys()
-        for key in committed:
+        """Every topic with each group that has committed in it, subscribes to it now, or has its retries in it."""
+        known = self._offsets.keys()
+        for key in known:
             yield split_key(key)
-        known = set(committed)
-        for group in self._clients.consumer_groups():
-            for topic in list(group.subscriptions):
-                if f"{topic}@{group.name}" not in known:
-                    yield topic, group.name
+        others = {
+            offset_key(topic, group.name): (topic, group.name)
+            for group in self._clients.consumer_groups()
+            for topic in group.subscriptions
+        }
+        for config in self._topics:
+            if config.topic_name.startswith(RETRY_PREFIX):
+                group_name = config.topic_name.removeprefix(RETRY_PREFIX)
+                others[offset_key(config.topic_name, group_name)] = (config.topic_name, group_name)
+        for key in others.keys() - set(known):
+            yield others[key]
 
     def reads(self, group_name: str, topic: str) -> bool:
         """Whether a group consumes a topic: the topic exists, and the group, if online, does not read others only."""
