@@ -128,7 +128,7 @@ def requests(place: int) -> dict[int, Callable[[], Command]]:
         Code.INVOKE_BROKER_TO_RESET_OFFSET: ({**named, "timestamp": "0", "isForce": "true"}, b""),
         Code.QUERY_CONSUME_TIME_SPAN: (named, b""),
         Code.QUERY_CONSUME_QUEUE: ({**both, "queueId": "0", "index": "0", "count": "1"}, b""),
-        Code.QUERY_CORRECTION_OFFSET: ({"topic": TOPIC, "compareGroup": GROUP, "filterGroups": ""}, b""),
+        Code.QUERY_CORRECTION_OFFSET: ({"topic": TOPIC, "compareGroup": GROUP}, b""),
         Code.CLONE_GROUP_OFFSET: ({"srcGroup": GROUP, "destGroup": OTHER, "topic": TOPIC, "offline": "true"}, b""),
         Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: ({}, b""),
         Code.GET_BROKER_RUNTIME_INFO: ({}, b""),

@@ -60,9 +60,15 @@ def _received(message: Any) -> Answer:
 def start_producer(request: Request) -> Answer:
     producer = client.Producer(request["group"])
     producer.set_namesrv_addr(request["namesrv"])
+    _sign(producer, request)
     producer.start()
     clients[request["handle"]] = producer
     return {}
+
+
+def _sign(one: Any, request: Request) -> None:
+    if "accessKey" in request:
+        one.set_session_credentials(request["accessKey"], request["secretKey"], "ariane")
 
 
 def start_consumer(request: Request) -> Answer:
@@ -72,6 +78,7 @@ def start_consumer(request: Request) -> Answer:
     consumer = client.PushConsumer(request["group"], orderly=request.get("kind") == "orderly", message_model=model)
     consumer.set_namesrv_addr(request["namesrv"])
     consumer.set_instance_name(request["instance"])
+    _sign(consumer, request)
     inbox = inboxes[request["handle"]] = Inbox(request.get("fail", 0))
     _subscribe(consumer, request["topic"], request.get("tags", "*"), inbox)
     consumer.start()

@@ -81,6 +81,9 @@ func consumerOptions(r Request) []consumer.Option {
 	if r.Retries != 0 {
 		options = append(options, consumer.WithMaxReconsumeTimes(r.Retries))
 	}
+	if r.AccessKey != "" {
+		options = append(options, consumer.WithCredentials(credentials(r)))
+	}
 	if r.Trace {
 		options = append(options, consumer.WithTrace(trace(r)))
 	}

@@ -20,6 +20,8 @@ type Request struct {
 	Namespace string
 	Group     string
 	Instance  string
+	AccessKey string
+	SecretKey string
 	Kind      string
 	Topic     string
 	Tags      string
@@ -53,6 +55,10 @@ type Outgoing struct {
 }
 
 type answer map[string]any
+
+func credentials(r Request) primitive.Credentials {
+	return primitive.Credentials{AccessKey: r.AccessKey, SecretKey: r.SecretKey}
+}
 
 var operations = map[string]func(Request) (answer, error){
 	"producer":    startProducer,

@@ -67,6 +67,9 @@ func producerOptions(r Request) []producer.Option {
 		producer.WithNamespace(r.Namespace),
 		producer.WithQueueSelector(selector{producer.NewRoundRobinQueueSelector(), producer.NewHashQueueSelector()}),
 	}
+	if r.AccessKey != "" {
+		options = append(options, producer.WithCredentials(credentials(r)))
+	}
 	if r.Trace {
 		options = append(options, producer.WithTrace(trace(r)))
 	}
