@@ -9,6 +9,10 @@ class ProtocolError(ArianeError):
     """Bytes from a peer break the protocol; the connection they came on must be closed."""
 
 
+class TooLarge(ProtocolError):
+    """Data from a peer would have more bytes decompressed than are allowed; it was not decompressed further."""
+
+
 class RemotingError(ArianeError):
     """A request got no response."""
 

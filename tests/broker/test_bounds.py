@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from ariane.broker.tables.clients import MOST_GROUPS
+from ariane.broker.tables.clients import ClientLimits
 from ariane.env import Env, ManualClock
 from ariane.protocol.bodies import (
     ConsumerData,
@@ -16,6 +16,7 @@ from ariane.protocol.bodies import (
 )
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
+from ariane.remoting import ACCOUNT
 from tests.broker.conftest import Starter
 from tests.broker.talk import Talk, settled, small_broker
 
@@ -24,6 +25,11 @@ HOUR_MS = 3_600_000
 
 def commit_fields(topic: str, queue_id: int = 0, group: str = "g") -> dict[str, str]:
     return {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "commitOffset": "1"}
+
+
+def refused_by(talk: Talk) -> dict[str, int]:
+    """The limits that refused something, and how often."""
+    return {reason: count for reason, count in talk.broker.refusals.counts().items() if count}
 
 
 async def lock(talk: Talk, topic: str, group: str = "g", client: str = "c1") -> list[QueueKey]:
@@ -62,6 +68,7 @@ async def test_offsets_are_limited(talk_to: Starter) -> None:
     assert codes == [0, 0, ResponseCode.SYSTEM_ERROR, 0]
     await talk.pull("orders", sys_flag=5, commit_offset=1, consumer_group="g4")  # a pull that commits is served
     assert talk.broker.offsets.groups() == {"g1", "g2"}
+    assert refused_by(talk) == {"offsets": 2}
 
 
 # Groups.
@@ -103,7 +110,7 @@ async def test_groups_that_a_client_only_named_go_when_it_is_gone(talk_to: Start
 
 
 async def test_one_connection_is_in_a_limited_number_of_groups(talk: Talk) -> None:
-    names = [f"p{n}" for n in range(MOST_GROUPS)]
+    names = [f"p{n}" for n in range(ClientLimits.groups)]
     body = HeartbeatData("c", [ProducerData(name) for name in names], []).encode()
     assert (await talk.ask(RequestCode.HEART_BEAT, None, body)).code == 0
     assert (await talk.heartbeat(producer="one-more")).code == ResponseCode.SYSTEM_ERROR
@@ -111,6 +118,7 @@ async def test_one_connection_is_in_a_limited_number_of_groups(talk: Talk) -> No
     long = [SubscriptionData.build(f"topic-{n}", "*", 1, "TAG") for n in range(10_000)]
     body = HeartbeatData("c", [], [ConsumerData("g", subscription_data_set=long)]).encode()
     assert (await talk.ask(RequestCode.HEART_BEAT, None, body)).code == ResponseCode.SYSTEM_ERROR
+    assert refused_by(talk) == {"groups_per_connection": 1, "heartbeat": 1}
 
 
 async def test_clients_of_a_closed_connection_are_gone_at_once(talk: Talk) -> None:
@@ -196,3 +204,147 @@ async def test_setting_the_clock_expires_no_client_lock_or_pull(tmp_path: Path) 
         pull.cancel()
         clock.advance(120)
         await settled(lambda: talk.broker.clients.consumer_group("g") is None)  # by the time that did pass
+
+
+# Shares of one account, which is the address of a peer that has none.
+
+
+async def test_one_account_cannot_use_up_all_topics(talk_to: Starter) -> None:
+    talk = await talk_to(autoCreateTopicPerAccountMax=2)
+    for topic in ("a", "b", "a"):
+        await talk.send_ok(topic)
+    refused = await talk.send("c")
+    assert refused.code == ResponseCode.TOPIC_NOT_EXIST
+    assert "address 127.0.0.1 created as many as one may (autoCreateTopicPerAccountMax=2)" in (refused.remark or "")
+    log_in(talk, "somebody-else")
+    await talk.send_ok("c")
+    talk.broker.topics.delete("a")  # deleted, or taken over by an administrator: charged to nobody
+    log_in(talk, "")
+    await talk.send_ok("d")
+    assert refused_by(talk) == {"topics_per_account": 1}
+
+
+async def test_one_account_cannot_use_up_all_groups_and_offsets(talk_to: Starter) -> None:
+    talk = await talk_to(autoCreateGroupPerAccountMax=3, consumerOffsetPerAccountMax=2)
+    await talk.send_ok("orders")
+    codes = [
+        (await talk.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit_fields("orders", group=f"g{n}"))).code
+        for n in range(4)
+    ]
+    assert codes == [0, 0, ResponseCode.SYSTEM_ERROR, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST]
+    assert (await talk.heartbeat("g4", {"orders": "*"})).code == 0
+    assert refused_by(talk) == {"groups_per_account": 2, "offsets_per_account": 1}
+    log_in(talk, "somebody-else")
+    assert (await talk.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit_fields("orders", group="g4"))).code == 0
+
+
+async def test_clients_are_limited_by_account_and_in_all(talk_to: Starter) -> None:
+    talk = await talk_to(clientPerAccountMax=2, clientMax=3)
+    for group in ("g1", "g2", "g1"):
+        assert (await talk.heartbeat(group, {"orders": "*"}, producer=group)).code == 0
+    assert (await talk.heartbeat("g3", {"orders": "*"})).code == ResponseCode.SYSTEM_ERROR
+    async with Talk.beside(talk.broker) as other:
+        assert (await other.heartbeat("g3", {"orders": "*"})).code == ResponseCode.SYSTEM_ERROR
+        log_in(talk, "somebody-else")
+        assert (await other.heartbeat("g3", {"orders": "*"})).code == 0
+        assert (await other.heartbeat("g4", {"orders": "*"})).code == ResponseCode.SYSTEM_ERROR
+    assert refused_by(talk) == {"clients": 1, "clients_per_account": 2}
+    await settled(lambda: talk.broker.clients.consumer_group("g3") is None)
+    for group in ("g1", "g2"):
+        assert (
+            await talk.ask(RequestCode.UNREGISTER_CLIENT, {"clientID": "client-1", "consumerGroup": group})
+        ).code == 0
+        await talk.ask(RequestCode.UNREGISTER_CLIENT, {"clientID": "client-1", "producerGroup": group})
+    for group in ("g5", "g6"):  # room again
+        assert (await talk.heartbeat(group, {"orders": "*"})).code == 0
+
+
+def log_in(talk: Talk, account: str) -> None:
+    """What access control does on every connection of the broker."""
+    for connection in talk.broker._server.connections:
+        connection.attributes[ACCOUNT] = account
+
+
+# Long polls.
+
+
+async def test_pulls_that_wait_are_limited_by_connection_and_in_all(talk_to: Starter) -> None:
+    talk = await talk_to(longPollPerConnectionMax=2, longPollMax=3)
+    await talk.send_ok("orders")
+
+    def wait(who: Talk) -> asyncio.Task[Command]:
+        return asyncio.ensure_future(who.pull("orders", 0, 1, sys_flag=6, suspend_timeout_millis=60_000))
+
+    waiting = [wait(talk), wait(talk)]
+    await settled(lambda: len(talk.broker.longpoll) == 2)
+    busy = await wait(talk)
+    assert busy.code == ResponseCode.SYSTEM_BUSY
+    assert "longPollPerConnectionMax" in (busy.remark or "")
+    async with Talk.beside(talk.broker) as other:
+        waiting.append(wait(other))
+        await settled(lambda: len(talk.broker.longpoll) == 3)
+        assert "longPollMax" in ((await wait(other)).remark or "")
+        assert refused_by(talk) == {"long_polls": 1, "long_polls_per_connection": 1}
+        await talk.send_ok("orders")
+        assert [(await pull).code for pull in waiting] == [0, 0, 0]
+    assert len(talk.broker.longpoll) == 0
+
+
+async def test_bytes_of_pulls_that_wait_are_limited(talk_to: Starter) -> None:
+    talk = await talk_to(longPollBytesMax=50_000)
+    await talk.send_ok("orders")
+    long = " || ".join(f"tag-{n}" for n in range(1500))
+    header = {"sys_flag": 6, "suspend_timeout_millis": 60_000, "subscription": long}
+    first = asyncio.ensure_future(talk.pull("orders", 0, 1, **header))
+    await settled(lambda: len(talk.broker.longpoll) == 1)
+    second = asyncio.ensure_future(talk.pull("orders", 0, 1, **header))
+    await settled(lambda: len(talk.broker.longpoll) == 2)
+    busy = await talk.pull("orders", 0, 1, **header)
+    assert busy.code == ResponseCode.SYSTEM_BUSY
+    assert "longPollBytesMax" in (busy.remark or "")
+    assert refused_by(talk) == {"long_poll_bytes": 1}
+    first.cancel()
+    second.cancel()
+
+
+# Expressions.
+
+
+async def test_expressions_are_limited(talk_to: Starter) -> None:
+    limits = {"filterExpressionMaxLength": 200, "filterExpressionMaxTokens": 20, "filterExpressionMaxDepth": 4}
+    talk = await talk_to(**limits)
+    await talk.send_ok("orders")
+
+    async def pull(expression: str) -> int:
+        answer = await talk.pull("orders", sys_flag=4, subscription=expression, expression_type="SQL92")
+        return answer.code
+
+    failed = ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    assert await pull("a = '" + "x" * 300 + "'") == failed
+    assert await pull(" AND ".join(["a = 1"] * 10)) == failed
+    assert await pull("NOT (NOT (NOT (NOT (NOT (a = 1)))))") == failed
+    assert await pull("a = 1 AND") == failed  # wrong, and within the limits
+    assert refused_by(talk) == {"filter_length": 1, "filter_tokens": 1, "filter_depth": 1}
+
+
+# Resets.
+
+
+async def test_a_commit_overtaken_by_a_reset_is_answered_as_apache_does(talk: Talk) -> None:
+    """Success, because the client can do nothing about it, with a remark; the offset stays that of the reset."""
+    for _ in range(3):
+        await talk.send_ok("orders")
+    await talk.heartbeat("g", {"orders": "*"})
+    commit = commit_fields("orders") | {"commitOffset": "3"}
+    assert (await talk.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit)).code == 0
+    reset = {"topic": "orders", "group": "g", "timestamp": "0", "isForce": "true", "queueId": "0", "offset": "1"}
+    assert (await talk.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)).code == 0
+    late = await talk.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit | {"commitOffset": "2"})
+    assert (late.code, late.remark) == (0, "Offset has been previously reset")
+    assert talk.broker.offsets.get("g", "orders", 0) == 1
+    moved = await talk.pull("orders", 0, 3, consumer_group="g")
+    assert moved.code == ResponseCode.PULL_OFFSET_MOVED
+    after = await talk.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit | {"commitOffset": "2"})
+    assert (after.code, after.remark) == (0, None)
+    assert talk.broker.offsets.get("g", "orders", 0) == 2
+    assert not talk.broker.offsets.has_pending

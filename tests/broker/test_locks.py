@@ -5,13 +5,14 @@ from ariane.env import ManualClock
 from ariane.message import MessageQueue
 from ariane.protocol.bodies import LockBatchRequestBody, LockBatchResponseBody, QueueKey
 from ariane.protocol.codes import RequestCode
+from ariane.remoting import Refusals
 from tests.broker.talk import Talk
 
 QUEUES = [MessageQueue("orders", "broker-a", n) for n in range(4)]
 
 
 def test_a_queue_has_one_owner_in_each_group() -> None:
-    locks = QueueLocks(ManualClock(), 60_000, 100)
+    locks = QueueLocks(ManualClock(), 60_000, 100, Refusals())
     assert locks.lock("g", QUEUES[:2], "c1") == QUEUES[:2]
     assert locks.lock("g", QUEUES, "c2") == QUEUES[2:]
     assert locks.lock("other", QUEUES, "c2") == QUEUES
@@ -20,7 +21,7 @@ def test_a_queue_has_one_owner_in_each_group() -> None:
 
 def test_a_lock_not_renewed_for_a_minute_is_anybodys() -> None:
     clock = ManualClock()
-    locks = QueueLocks(clock, 60_000, 100)
+    locks = QueueLocks(clock, 60_000, 100, Refusals())
     locks.lock("g", QUEUES[:2], "c1")
     clock.advance(40)
     locks.lock("g", QUEUES[:1], "c1")
@@ -30,7 +31,7 @@ def test_a_lock_not_renewed_for_a_minute_is_anybodys() -> None:
 
 
 def test_only_the_owner_unlocks() -> None:
-    locks = QueueLocks(ManualClock(), 60_000, 100)
+    locks = QueueLocks(ManualClock(), 60_000, 100, Refusals())
     locks.lock("g", QUEUES[:2], "c1")
     locks.unlock("g", QUEUES, "c2")
     assert locks.lock("g", QUEUES[:2], "c2") == []
@@ -40,7 +41,7 @@ def test_only_the_owner_unlocks() -> None:
 
 def test_expired_locks_are_dropped() -> None:
     clock = ManualClock()
-    locks = QueueLocks(clock, 60_000, 100)
+    locks = QueueLocks(clock, 60_000, 100, Refusals())
     locks.lock("g", QUEUES, "c1")
     clock.advance(40)
     locks.lock("g", QUEUES[:1], "c1")
@@ -53,7 +54,7 @@ def test_expired_locks_are_dropped() -> None:
 
 def test_locks_are_limited() -> None:
     clock = ManualClock()
-    locks = QueueLocks(clock, 60_000, 3)
+    locks = QueueLocks(clock, 60_000, 3, Refusals())
     assert locks.lock("g", QUEUES, "c1") == QUEUES[:3]
     assert locks.lock("other", QUEUES, "c1") == []
     assert locks.lock("g", QUEUES, "c1") == QUEUES[:3]

@@ -10,6 +10,7 @@ from ariane.env import Env, ManualClock
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.ids import parse_offset_id
+from ariane.remoting import Refusals
 from tests.broker.conftest import Starter
 from tests.broker.talk import Talk, settled, small_broker
 
@@ -75,7 +76,7 @@ async def test_an_update_that_wants_an_answer_may_go_back(talk: Talk) -> None:
 
 
 def test_after_a_reset_the_client_may_commit_it_once_more() -> None:
-    table = OffsetTable(ManualClock(), 100)
+    table = OffsetTable(ManualClock(), 100, 100, Refusals())
     table.commit("g", "t", 0, 100)
     table.reset("g", "t", 0, 10)
     assert table.commit("g", "t", 0, 101)  # it was on its way when the reset came
@@ -87,7 +88,7 @@ def test_after_a_reset_the_client_may_commit_it_once_more() -> None:
 
 
 def test_clone_and_removal() -> None:
-    table = OffsetTable(ManualClock(), 100)
+    table = OffsetTable(ManualClock(), 100, 100, Refusals())
     table.commit("a", "t", 0, 5)
     table.commit("a", "t", 1, 6)
     table.clone("a", "b", "t")

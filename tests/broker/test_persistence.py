@@ -20,6 +20,7 @@ from ariane.protocol.bodies import (
     TopicConfigTable,
 )
 from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.remoting import Refusals
 from ariane.testing.faults import Crash, MemoryFiles
 from tests.broker.talk import PATIENCE, Talk, settled, small_broker
 from tests.broker.test_topics import create_fields
@@ -120,7 +121,7 @@ async def test_a_group_is_on_disk_before_its_creation_is_answered(tmp_path: Path
 
 
 def journaled(files: MemoryFiles) -> tuple[OffsetTable, JournaledTable]:
-    offsets = OffsetTable(ManualClock(), 100)
+    offsets = OffsetTable(ManualClock(), 100, 100, Refusals())
     table = JournaledTable(
         files,
         PATH,

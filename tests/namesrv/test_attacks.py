@@ -12,6 +12,7 @@ from ariane.env import Env, ManualClock, SystemClock, SystemFiles
 from ariane.errors import ResponseError
 from ariane.namesrv import NameServer
 from ariane.namesrv.kv import LONGEST_VALUE, KvConfig
+from ariane.namesrv.turns import Turns
 from ariane.protocol.bodies import ClusterInfo, KVTable, TopicList
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
@@ -74,7 +75,8 @@ async def test_a_registration_that_inflates_to_much_is_refused_while_others_are_
     assert (await other.ask(RequestCode.GET_BROKER_CLUSTER_INFO)).code == 0
     answer = await refused
     assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert "registration has more than 16777216 bytes" in (answer.remark or "")
+    assert "at most 16777216 (registrationMaxBytes)" in (answer.remark or "")
+    assert server.refusals.counts()["registration_bytes"] == 1
 
 
 async def test_the_size_of_a_registration_is_an_option(start, connect):
@@ -140,6 +142,51 @@ async def test_what_a_broker_does_after_a_large_registration_holds(start, connec
     await asyncio.gather(registering, return_exceptions=True)
     topics = TopicList.decode((await other.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body).topic_list
     assert topics == (["new"] if later == "register" else [])
+
+
+async def test_a_connection_has_one_large_registration_at_a_time(start, connect, monkeypatch):
+    slow = SlowDecode(monkeypatch)
+    server = await start()
+    attacker, broker = connect(server), connect(server)
+
+    def send(who, name: str) -> asyncio.Task[Command]:
+        request = large(name)
+        request.fields["brokerAddr"] = f"{name}:10911"
+        return asyncio.ensure_future(who.client.request(who.address, request, 60))
+
+    first = send(attacker, "a")
+    await until(slow.entered.is_set)
+    floods = [send(attacker, f"flood-{n}") for n in range(20)]
+    refused = await asyncio.gather(*floods)
+    assert {answer.code for answer in refused} == {ResponseCode.SYSTEM_BUSY}
+    assert server.refusals.counts()["registrations_per_connection"] == 20
+    other = send(broker, "b")
+    slow.go_on.set()
+    assert [(await first).code, (await other).code] == [0, 0]
+    assert (await send(attacker, "c")).code == 0
+
+
+async def test_turns_go_round_by_address():
+    turns, order, hold = Turns(), [], asyncio.Event()
+
+    async def work(key: str, number: int) -> None:
+        async with turns.turn(key):
+            await hold.wait()
+            order.append((key, number))
+
+    flood = [asyncio.ensure_future(work("attacker", n)) for n in range(5)]
+    await asyncio.sleep(0)
+    honest = [asyncio.ensure_future(work("broker", n)) for n in range(2)]
+    await asyncio.sleep(0)
+    flood[1].cancel()
+    hold.set()
+    await asyncio.gather(*flood, *honest, return_exceptions=True)
+    a, b = "attacker", "broker"
+    assert order == [(a, 0), (b, 0), (a, 2), (b, 1), (a, 3), (a, 4)] or order == [
+        (a, 0), (a, 2), (b, 0), (a, 3), (b, 1), (a, 4)
+    ]  # fmt: skip
+    async with turns.turn("later"):
+        pass
 
 
 async def test_brokers_clusters_and_topics_are_bounded(start, connect):

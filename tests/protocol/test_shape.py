@@ -17,10 +17,11 @@ from ariane.protocol.frame_head import framed
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | st.sampled_from(["UNIQ_KEY", "WAIT", "DELAY"])
 values = names | st.sampled_from(["7F0001", "7F0002", "7f-003", 'x"\\', "true"])
+zeros = st.integers(0, 99).map(lambda number: f"00{number}")
 sends = st.fixed_dictionaries({
     "b": st.sampled_from(["orders", "stock", 'quo"te', "ä"]),
-    "e": st.integers(-2, 1 << 31) | st.integers(0, 9),
-    "g": st.integers(-1, 1 << 63) | st.integers(1_700_000_000_000, 1_800_000_000_000),
+    "e": st.integers(-2, 1 << 31) | st.integers(0, 9) | zeros,
+    "g": zeros | st.integers(-1, 1 << 63) | st.integers(1_700_000_000_000, 1_800_000_000_000),
     "i": st.dictionaries(names, values, max_size=3).map(lambda d: "".join(f"{k}\x01{v}\x02" for k, v in d.items())),
     "opaque": st.integers(-(1 << 31), (1 << 31) - 1),
 })  # fmt: skip
@@ -127,6 +128,19 @@ def test_every_cut_and_every_changed_byte_reads_as_the_general_way_reads_it() ->
                 assert told(command) == told(decode_header(JSON, text))
 
 
+@pytest.mark.parametrize("place", ['"e":"%s"', '"g":"%s"', '"opaque":%s'])
+@pytest.mark.parametrize("number", ["000", "007", "0", "-0", "+7"])
+def test_zeros_before_a_number_read_as_the_general_way_reads_them(place: str, number: str) -> None:
+    values = {'"e":"%s"': "1", '"g":"%s"': "1700000000000", '"opaque":%s': "7"}
+    whole = header(FIRST)
+    text = whole.replace((place % values[place]).encode(), (place % number).encode())
+    assert text != whole
+    command = shape(whole).read(text)
+    assert (command is not None) == (number == "0")
+    if command is not None:
+        assert told(command) == told(decode_header(JSON, text))
+
+
 def test_a_producer_of_many_topics_has_one_shape() -> None:
     found = shape(header(FIRST))
     for topic in ("stock", "orders", "stock", "%RETRY%group"):
@@ -166,7 +180,7 @@ def test_names_that_mean_something_are_found_on_the_way() -> None:
 
 
 pulls = st.fixed_dictionaries({
-    "queueId": st.integers(-2, 1 << 31) | st.integers(0, 9), "queueOffset": st.integers(-1, 1 << 63),
+    "queueId": st.integers(-2, 1 << 31) | st.integers(0, 9) | zeros, "queueOffset": st.integers(-1, 1 << 63) | zeros,
     "commitOffset": st.integers(-1, 1 << 63), "opaque": st.integers(-(1 << 31), (1 << 31) - 1),
     "topic": st.sampled_from(["orders", "stock"]),
 })  # fmt: skip

@@ -58,7 +58,7 @@ async def test_sixty_unfinished_frames_of_16_mib_do_not_take_a_gigabyte(serve, d
     attackers = [asyncio.ensure_future(flood(sock, data)) for sock in sockets]
     await until(look, 120)
     assert 0 < most <= limit
-    assert server.dropped["memory"] > 0
+    assert server.refusals.counts()["buffered_bytes"] > 0
     assert (await dial().request(at(server), Command(ECHO, body=bytes(4 * MIB)), 60)).code == 0
     assert sum("that are buffered for all peers" in record.message for record in caplog.records) <= LINES
     for sock in sockets:
@@ -90,7 +90,7 @@ async def test_one_byte_a_second_does_not_keep_a_connection(serve, caplog, start
     await advance(clock, 27)
     assert not await asyncio.wait_for(reader.read(), 30)
     await until(lambda: not server.connections)
-    assert server.dropped["slow"] == 1
+    assert server.refusals.counts()["frame_timeout"] == 1
     assert sum("did not arrive whole" in record.message for record in caplog.records) == 1
     writer.close()
 
@@ -107,7 +107,7 @@ async def test_a_peer_that_finishes_its_frames_may_take_its_time_between_them(se
         writer.write(frame[10:])
         assert await asyncio.wait_for(reader.read(1000), 30)
     assert server.connections
-    assert not server.dropped
+    assert not any(server.refusals.counts().values())
     writer.close()
 
 
@@ -120,7 +120,7 @@ async def test_a_tls_handshake_has_to_end(serve, part):
     await until(lambda: any(c.secure for c in server.connections))
     await advance(clock, 33)
     assert not await asyncio.wait_for(reader.read(), 30)
-    assert server.dropped["slow"] == 1
+    assert server.refusals.counts()["frame_timeout"] == 1
     writer.close()
 
 
@@ -139,7 +139,7 @@ async def test_a_drip_under_tls_does_not_keep_a_connection(serve):
         writer.write(layer.encrypt(b"x"))
         await advance(clock, 1)
     await until(lambda: not server.connections)
-    assert server.dropped["slow"] == 1
+    assert server.refusals.counts()["frame_timeout"] == 1
     writer.close()
 
 
@@ -157,7 +157,7 @@ async def test_answers_that_nobody_reads_are_bounded_on_all_connections_together
         connection.answer(request, request.reply(0, body=body))
         await asyncio.sleep(0)
         assert server.buffered <= limit
-    assert server.dropped["memory"] > 0
+    assert server.refusals.counts()["buffered_bytes"] > 0
     assert (await dial().request(at(server), Command(ECHO), 60)).code == 0
     for sock in sockets:
         sock.close()
@@ -174,7 +174,28 @@ async def test_a_peer_that_never_reads_is_closed_in_time(serve):
     assert server.connections
     await advance(clock, 200)
     await until(lambda: not server.connections)
-    assert server.dropped["slow"] == 1
+    assert server.refusals.counts()["unread"] == 1
+    sock.close()
+
+
+async def test_a_slow_reader_that_goes_on_is_not_idle(serve):
+    """Its requests wait while its answers do, so nothing but its reading shows that it lives."""
+    clock = ManualClock()
+    server = await serve({1: lambda _, r: r.reply(0, body=bytes(32 * MIB))}, clock=clock, idle_timeout=60)
+    sock = raw(server)
+    await flood(sock, encode(Command(1)))
+    await until(lambda: any(c._outgoing.congested for c in server.connections))
+    [connection] = server.connections
+    loop = asyncio.get_running_loop()
+    for _ in range(3):
+        before = connection._transport.get_write_buffer_size()
+        while connection._transport.get_write_buffer_size() == before:
+            await loop.sock_recv(sock, 1 << 16)
+        await advance(clock, 59)
+        assert server.connections
+    await advance(clock, 122)  # of nearly ten minutes that it has for 32 MiB
+    await until(lambda: not server.connections)
+    assert server.refusals.counts()["idle"] == 1
     sock.close()
 
 
@@ -269,7 +290,7 @@ async def test_a_slow_link_that_goes_on_may_finish_a_large_frame(serve):
         await until(lambda c=connection, n=arrived: c._decoder.pending in (0, n))
         await advance(clock, 1)
     assert await asyncio.wait_for(reader.readexactly(4), 60)
-    assert not server.dropped["slow"]
+    assert not server.refusals.counts()["frame_timeout"]
     writer.close()
 
 
@@ -281,5 +302,5 @@ async def test_a_large_frame_that_stands_still_is_cut_in_time(serve):
     await until(lambda: any(c._decoder.pending == 5 * MIB for c in server.connections))
     await advance(clock, 33)
     assert not await asyncio.wait_for(reader.read(), 30)
-    assert server.dropped["slow"] == 1
+    assert server.refusals.counts()["frame_timeout"] == 1
     writer.close()

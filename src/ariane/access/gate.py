@@ -18,7 +18,7 @@ from ariane.message import RETRY_PREFIX, TRACE_TOPIC
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import BINARY, Command
 from ariane.protocol.signing import ACCESS_KEY, SIGNATURE, signed_values
-from ariane.remoting import Peer
+from ariane.remoting import ACCOUNT, Peer
 from ariane.remoting.limited_log import LimitedLog
 
 log = logging.getLogger("ariane.access")
@@ -85,6 +85,7 @@ class AccessGate:
             raise ResponseError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported")
         if account is not None:
             self._authorize(peer, request, rule, account)
+            peer.attributes[ACCOUNT] = account.access_key
         self._counters.allowed += 1
 
     def _is_white(self, peer: Peer, rules: Rules) -> bool:

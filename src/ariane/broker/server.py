@@ -32,7 +32,7 @@ from ariane.broker.metrics.monitor import Monitor
 from ariane.broker.periodic import Periodic
 from ariane.broker.pull.expressions import Expressions, new_compiler, new_filters
 from ariane.broker.pull.handler import PullHandler
-from ariane.broker.pull.longpoll import LongPoll
+from ariane.broker.pull.longpoll import LongPoll, LongPollLimits
 from ariane.broker.pull.subscriptions import Subscriptions
 from ariane.broker.pull.target import PullTargets
 from ariane.broker.read_cycle import ReadCycle
@@ -49,7 +49,7 @@ from ariane.broker.send.target import SendTargets
 from ariane.broker.stats import BrokerStats, StoreStats
 from ariane.broker.stats.sampling import Sampling, SlowReaders
 from ariane.broker.stats.timed_puts import TimedPuts
-from ariane.broker.tables.clients import ClientTable
+from ariane.broker.tables.clients import ClientLimits, ClientTable
 from ariane.broker.tables.clients_handler import ClientsHandler
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.notify import MemberNotices
@@ -76,12 +76,14 @@ from ariane.remoting import (
     Handler,
     Limits,
     Observer,
+    Refusals,
     Server,
     SocketOptions,
     TlsClient,
     TlsServer,
     format_address,
 )
+from ariane.remoting.admission import Admission
 from ariane.remoting.tls_properties import tls_properties
 from ariane.store import MessageStore, RecoveryReport
 
@@ -135,12 +137,21 @@ class Broker:
         self.writer = writer = MessageWriter(store)
         self.topics = topics = TopicTable(options, clock)
         self.queues = queues = Queues(topics, store)
-        self.groups = groups = GroupTable(clock, options.auto_create_group_max)
-        self.offsets = offsets = OffsetTable(clock, options.consumer_offset_max)
-        self.clients = clients = ClientTable(clock)
+        self.refusals = refusals = Refusals()
+        self.groups = groups = GroupTable(
+            clock, options.auto_create_group_max, options.auto_create_group_per_account_max
+        )
+        self.offsets = offsets = OffsetTable(
+            clock, options.consumer_offset_max, options.consumer_offset_per_account_max, refusals
+        )
+        self.clients = clients = ClientTable(
+            clock, ClientLimits(options.client_max, options.client_per_account_max, options.client_group_max)
+        )
         self.progress = progress = GroupProgress(topics, offsets, clients, store)
         self.requests = requests = RequestLog(clock, options.slow_request_threshold_ms)
-        self.locks = locks = QueueLocks(clock, options.rebalance_lock_max_live_time_ms, options.queue_lock_max)
+        self.locks = locks = QueueLocks(
+            clock, options.rebalance_lock_max_live_time_ms, options.queue_lock_max, refusals
+        )
         self.persistence = persistence = Persistence(files, clock, options, topics, groups, offsets)
         self.stats = stats = BrokerStats(options.broker_cluster_name, detailed=options.enable_detail_stat)
         self._pruning = Pruning(topics, groups, offsets, clients, locks, queues, store, stats)
@@ -177,9 +188,13 @@ class Broker:
         self.detours = detours = DelayAndTransactions(
             store, writer, topics, offsets, clients, persistence, stats, live, clock
         )
-        self.expressions = compiler = new_compiler(options, clock)
+        self.expressions = compiler = new_compiler(options, clock, refusals)
         self.filters = filters = new_filters(options, compiler)
-        self.longpoll = longpoll = LongPoll(store, clock)
+        self.longpoll = longpoll = LongPoll(
+            store,
+            clock,
+            LongPollLimits(options.long_poll_max, options.long_poll_per_connection_max, options.long_poll_bytes_max),
+        )
         self.access = BrokerAccess(options, env, store.unit_at, offsets.topics_of) if options.acl_enable else None
         """Access control; None when it is off."""
         send_targets = SendTargets(topics, persistence.topics, groups, store, stats, live, role, failures)
@@ -219,7 +234,7 @@ class Broker:
             TransactionHandler(
                 detours.transactions, detours, detours.delay, store, writer, acknowledge, stats, failures, role
             ),
-            ClientsHandler(clients, groups, topics, compiler, live),
+            ClientsHandler(clients, groups, topics, compiler, live, refusals),
             OffsetsHandler(offsets, queues, groups, store, live),
             QueueLocksHandler(locks, queues, groups, live),
             TopicsHandler(topics, persistence.topics, self.registration, store, role, live),
@@ -259,10 +274,13 @@ class Broker:
             address=lambda: self.address,
             servers=self._servers,
         )
+        self.monitor.registry.refusals(refusals.counts)
         if self.access is not None:
             add_access(self.monitor.registry, self.access.rules.counters)
         self.parts: list[Part] = [Expressions(filters, clients, persistence, clock)]
         role.on_master(detours)
+        self._limits = Limits.of(options)
+        self._admission = Admission.of(self._limits)
         self._gates = (*gates, *(() if self.access is None else (self.access.gate,)))
         self._observers = observers
         self._server = self._new_server(self.handlers)
@@ -364,7 +382,9 @@ class Broker:
             cycle=self.cycle,
             max_frame=options.frame_max_length,
             sockets=SocketOptions.of(options),
-            limits=Limits.of(options),
+            limits=self._limits,
+            admission=self._admission,
+            refusals=self.refusals,
             name="broker",
         )
 

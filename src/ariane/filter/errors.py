@@ -14,8 +14,10 @@ class FilterSyntaxError(ValueError):
     "Invalid filter expression: Encountered 'AND' at line 1, column 5"
     """
 
-    def __init__(self, reason: str, line: int = 1, column: int = 1) -> None:
+    def __init__(self, reason: str, line: int = 1, column: int = 1, *, limit: str = "") -> None:
         self.reason = reason
+        self.limit = limit
+        """The field of `Limits` that the expression exceeds, if that is what is wrong."""
         self.line = line
         self.column = column
         super().__init__(f"Invalid filter expression: {reason} at line {line}, column {column}")

@@ -28,10 +28,10 @@ class Limits:
     def check(self, expression: str) -> int:
         """The number of tokens; FilterSyntaxError, long before a parser would notice, when there are too many."""
         if len(expression) > self.length:
-            raise FilterSyntaxError(f"Longer than {self.length} characters", 1, self.length + 1)
+            raise FilterSyntaxError(f"Longer than {self.length} characters", 1, self.length + 1, limit="length")
         count = sum(1 for _ in islice(_TOKEN.finditer(expression), self.tokens + 1))
         if count > self.tokens:
-            raise FilterSyntaxError(f"More than {self.tokens} names, values and operators")
+            raise FilterSyntaxError(f"More than {self.tokens} names, values and operators", limit="tokens")
         return count
 
 

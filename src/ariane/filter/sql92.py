@@ -35,7 +35,7 @@ class Sql92Filter:
             limits.check(expression)
         node = _compiled(expression)
         if limits is not None and node.depth > limits.depth:
-            raise FilterSyntaxError(f"nested deeper than {limits.depth}")
+            raise FilterSyntaxError(f"nested deeper than {limits.depth}", limit="depth")
         self.expression = expression
         self._evaluate = node.evaluate
 
@@ -57,8 +57,12 @@ class ExpressionCompiler:
     Compiling holds up everything else in the process, and every request may bring another expression.
     """
 
-    def __init__(self, limits: Limits, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, limits: Limits, monotonic: Callable[[], float], refused: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Call `refused` with the limit that an expression exceeds: a field of `Limits`, or `rate`."""
         self._limits = limits
+        self._refused = refused
         self._monotonic = monotonic
         self._most = limits.tokens * LARGEST_PER_SECOND
         self._left = float(self._most)
@@ -71,6 +75,17 @@ class ExpressionCompiler:
         if known is not None:
             self._compiled.move_to_end(expression)
             return known
+        try:
+            return self._compile_new(expression)
+        except FilterSyntaxError as error:
+            if error.limit:
+                self._refused(error.limit)
+            raise
+        except FilterBusy:
+            self._refused("rate")
+            raise
+
+    def _compile_new(self, expression: str) -> Sql92Filter:
         cost = self._limits.check(expression)
         now = self._monotonic()
         self._left = min(self._most, self._left + (now - self._filled_at) * self._most)

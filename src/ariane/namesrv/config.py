@@ -81,6 +81,8 @@ class NamesrvOptions:
     frame_max_length: int
     server_frame_timeout_seconds: int
     server_buffered_bytes_max: int
+    server_connections_max: int
+    server_connections_per_address_max: int
     scan_not_active_broker_interval_ms: int
     broker_channel_expired_time_ms: int
     acl_enable: bool

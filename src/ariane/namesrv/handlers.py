@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from ariane.env import Clock
-from ariane.errors import ResponseError
+from ariane.errors import ResponseError, TooLarge
 from ariane.namesrv.kv import ORDER_TOPIC_CONFIG, KvConfig
 from ariane.namesrv.live_config import LiveConfig
 from ariane.namesrv.routes import Broker, Routes, is_usable_name
+from ariane.namesrv.turns import Turns
 from ariane.protocol.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfigTable, TopicList
 from ariane.protocol.bodies.topics import UNIT, UNIT_SUB
 from ariane.protocol.codes import V3_0_11, RequestCode, ResponseCode
@@ -33,7 +34,8 @@ from ariane.protocol.headers import (
     WipeWritePermOfBrokerResponse,
 )
 from ariane.protocol.units import body_crc
-from ariane.remoting import Connection, Handler
+from ariane.remoting import Connection, Handler, LimitExceeded, Reason, parse_address
+from ariane.remoting.admission import network_of
 
 LARGE_COMPRESSED: Final = 1 << 8  # bytes of a compressed registration that is decoded off the loop
 LARGE: Final = 1 << 18  # the same of one that is not compressed
@@ -54,7 +56,8 @@ class Handlers:
         self._encoded: dict[str, bytes] = {}
         self._encoded_at = (0, 0, False)
         self._decoding: dict[str, Command] = {}  # the last large registration of an address
-        self._one_at_a_time = asyncio.Semaphore()
+        self._large: dict[Connection, tuple[str, int]] = {}  # whose large registrations a connection sent, how many
+        self._turns = Turns()
 
     def table(self) -> dict[int, Handler]:
         """Handlers by request code."""
@@ -86,7 +89,7 @@ class Handlers:
     # Brokers.
 
     def register(self, connection: Connection, request: Command) -> Command | Awaitable[Command]:
-        """Register a broker. A large registration is decoded in a thread, one at a time."""
+        """Register a broker. A large registration is decoded in a thread, one at a time, in turns by address."""
         header = RegisterBrokerRequest.parse(request.fields)
         broker = Broker(
             header.cluster_name, header.broker_name, header.broker_id, header.broker_addr, header.ha_server_addr
@@ -101,9 +104,14 @@ class Handlers:
     async def _register_large(
         self, connection: Connection, request: Command, header: RegisterBrokerRequest, broker: Broker
     ) -> Command:
+        address, running = self._large.get(connection, (broker.address, 0))
+        if address != broker.address:
+            remark = "a registration of this connection is being decoded: wait for its response before the next one"
+            raise LimitExceeded(Reason.REGISTRATIONS_PER_CONNECTION, ResponseCode.SYSTEM_BUSY, remark)
         self._decoding[broker.address] = request
+        self._large[connection] = (address, running + 1)
         try:
-            async with self._one_at_a_time:
+            async with self._turns.turn(network_of(parse_address(connection.peer)[0])):
                 self._check_wanted(connection, request, broker)
                 table, filters = await asyncio.to_thread(self._decode, request, header)
             self._check_wanted(connection, request, broker)
@@ -111,6 +119,9 @@ class Handlers:
         finally:
             if self._decoding.get(broker.address) is request:
                 del self._decoding[broker.address]
+            address, running = self._large.pop(connection)
+            if running > 1:
+                self._large[connection] = (address, running - 1)
 
     def _check_wanted(self, connection: Connection, request: Command, broker: Broker) -> None:
         if self._decoding.get(broker.address) is not request or not connection.is_open:
@@ -124,12 +135,14 @@ class Handlers:
         if not request.body:
             return TopicConfigTable(), []
         if len(request.body) > limit:
-            remark = f"the registration has {len(request.body)} bytes, at most {limit} (registrationMaxBytes)"
-            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+            raise _too_large(f"has {len(request.body)} bytes", limit)
         if request.version < V3_0_11:
             return TopicConfigTable.decode_request(request.body), None
         if header.compressed:
-            body = RegisterBrokerBody.decompress(request.body, limit)
+            try:
+                body = RegisterBrokerBody.decompress(request.body, limit)
+            except TooLarge:
+                raise _too_large("would have more bytes decompressed", limit) from None
         else:
             body = RegisterBrokerBody.decode_request(request.body)
         return body.topic_config_serialize_wrapper, body.filter_server_list
@@ -262,6 +275,11 @@ class Handlers:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, "the configuration is not UTF-8") from None
         await self._config.update(text)
         return request.reply()
+
+
+def _too_large(what: str, limit: int) -> LimitExceeded:
+    remark = f"the registration {what}, at most {limit} (registrationMaxBytes)"
+    return LimitExceeded(Reason.REGISTRATION_BYTES, ResponseCode.SYSTEM_ERROR, remark)
 
 
 def _check_names(broker: Broker) -> None:

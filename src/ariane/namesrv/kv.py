@@ -8,9 +8,10 @@ from typing import Final
 import msgspec
 
 from ariane.env import Files
-from ariane.errors import ConfigError, ProtocolError, ResponseError
+from ariane.errors import ConfigError, ProtocolError
 from ariane.protocol.bodies import Body
 from ariane.protocol.codes import ResponseCode
+from ariane.remoting.limits import LimitExceeded, Reason
 
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
 LONGEST_NAME: Final = 255  # characters of a namespace or key
@@ -82,7 +83,8 @@ class KvConfig:
             ("value", value, LONGEST_VALUE),
         ):
             if len(text) > most:
-                raise ResponseError(ResponseCode.SYSTEM_ERROR, f"the {what} has {len(text)} characters, at most {most}")
+                remark = f"the {what} has {len(text)} characters, at most {most}"
+                raise LimitExceeded(Reason.KV_CONFIG, ResponseCode.SYSTEM_ERROR, remark)
         await self._change(namespace, key, value)
 
     async def delete(self, namespace: str, key: str) -> None:
@@ -138,7 +140,7 @@ class KvConfig:
             grown += 0 if change.namespace in table else len(change.namespace)
             if grown > self._max_bytes:
                 remark = f"the KV configuration would exceed {self._max_bytes} bytes (kvConfigMaxBytes)"
-                change.done.set_exception(ResponseError(ResponseCode.SYSTEM_ERROR, remark))
+                change.done.set_exception(LimitExceeded(Reason.KV_CONFIG, ResponseCode.SYSTEM_ERROR, remark))
                 for name in [name for name, kept in table.items() if not kept]:  # make room for later changes
                     del table[name]
                     size -= len(name)

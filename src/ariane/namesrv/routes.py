@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from ariane.errors import ArianeError
 from ariane.protocol.bodies import (
     READ,
     WRITE,
@@ -16,6 +15,8 @@ from ariane.protocol.bodies import (
     TopicConfigTable,
     TopicRouteData,
 )
+from ariane.protocol.codes import ResponseCode
+from ariane.remoting.limits import LimitExceeded, Reason
 
 MASTER: Final = 0
 MAX_NAME: Final = 255
@@ -64,10 +65,6 @@ class Master:
     ha_address: str
 
 
-class TableFull(ArianeError):
-    """A registration exceeds a limit; the text names its option."""
-
-
 class Routes:
     """Brokers by name, clusters, and topics with their queues; bounded, because any peer can register."""
 
@@ -101,7 +98,7 @@ class Routes:
     def register(
         self, broker: Broker, table: TopicConfigTable, filter_servers: list[str] | None, now: float, owner: object
     ) -> Master | None:
-        """Register a broker; returns the master of a slave. TableFull, without any change, when a limit is exceeded."""
+        """Register a broker; returns the master of a slave. LimitExceeded, without any change, when too much."""
         self._check_room(broker, table, filter_servers or [])
         first = self._place(broker)
         changed = first or self.is_changed(broker.address, table.data_version)
@@ -125,17 +122,21 @@ class Routes:
             (self._clusters, broker.cluster),
         ):
             if len(known) >= self._max_brokers and name not in known:
-                raise TableFull(f"{self._max_brokers} brokers are registered, the limit (registeredBrokersMax)")
+                text = f"{self._max_brokers} brokers are registered, the limit (registeredBrokersMax)"
+                raise _full(Reason.REGISTERED_BROKERS, text)
         if len(filter_servers) > MAX_FILTER_SERVERS or any(len(server) > MAX_NAME for server in filter_servers):
-            raise TableFull(f"at most {MAX_FILTER_SERVERS} filter servers can be registered by a broker")
+            text = f"at most {MAX_FILTER_SERVERS} filter servers can be registered by a broker"
+            raise _full(Reason.REGISTERED_BROKERS, text)
         if broker.id != MASTER:
             return
         names = {config.topic_name for config in table.topic_config_table.values()}
         if len(self._topics) + len(names - self._topics.keys()) > self._max_topics:
-            raise TableFull(f"more than {self._max_topics} topics, the limit (registeredTopicsMax)")
+            text = f"more than {self._max_topics} topics, the limit (registeredTopicsMax)"
+            raise _full(Reason.REGISTERED_TOPICS, text)
         known_here = self._topics_of.get(broker.name, set())
         if self._entries + len(names - known_here) > self._max_topics * BROKERS_PER_TOPIC:
-            raise TableFull(f"the topics of all brokers exceed {BROKERS_PER_TOPIC} times registeredTopicsMax")
+            text = f"the topics of all brokers exceed {BROKERS_PER_TOPIC} times registeredTopicsMax"
+            raise _full(Reason.REGISTERED_TOPICS, text)
 
     def _place(self, broker: Broker) -> bool:
         """Set the address of the broker's id; True if the id is new.
@@ -322,3 +323,7 @@ class Routes:
             self._topics_of[name].discard(topic)
             self._remove_queues(topic, name)
         self.revision += 1
+
+
+def _full(reason: Reason, text: str) -> LimitExceeded:
+    return LimitExceeded(reason, ResponseCode.SYSTEM_ERROR, text)

@@ -16,7 +16,7 @@ from ariane.namesrv.routes import Routes
 from ariane.ops.request_log import RequestLog
 from ariane.ops.servers import add_access
 from ariane.protocol.codes import RequestCode
-from ariane.remoting import Connection, Limits, Server, SocketOptions, TlsServer, format_address
+from ariane.remoting import Connection, Limits, Refusals, Server, SocketOptions, TlsServer, format_address
 from ariane.remoting.limited_log import LimitedLog
 from ariane.remoting.tls_properties import tls_properties
 
@@ -54,6 +54,7 @@ class NameServer:
         self._routes = Routes(options.registered_brokers_max, options.registered_topics_max)
         self._kv = KvConfig(env.files, Path(options.kv_config_path), options.kv_config_max_bytes)
         self._log = LimitedLog(log, env.clock)
+        self.refusals = Refusals()
         config = LiveConfig(options, env.files)
         handlers = Handlers(self._routes, self._kv, config, env.clock)
         requests = RequestLog(env.clock, options.slow_request_threshold_ms)
@@ -69,10 +70,12 @@ class NameServer:
             max_frame=options.frame_max_length,
             sockets=SocketOptions.of(options),
             limits=Limits.of(options),
+            refusals=self.refusals,
             name="namesrv",
         )
         self.monitor = Monitor(options, self._routes, requests, self._server, self._kv)
         config.on_change.append(self.monitor.options_changed)
+        self.monitor.registry.refusals(self.refusals.counts)
         if self.access is not None:
             add_access(self.monitor.registry, self.access.rules.counters)
         self._tasks: list[asyncio.Task[None]] = []

@@ -10,21 +10,12 @@ from ariane.remoting import Server
 
 def add_servers(registry: Registry, servers: Callable[[], Mapping[str, Server]]) -> None:
     """Connections by port."""
-
-    def dropped() -> dict[str, float]:
-        counts: dict[str, float] = {"slow": 0, "memory": 0, "idle": 0}
-        for server in servers().values():
-            for reason, count in server.dropped.items():
-                counts[reason] = counts.get(reason, 0) + count
-        return counts
-
     registry.gauges(
         "ariane_connections",
         "Open connections by port",
         "port",
         lambda: {name: len(server.connections) for name, server in servers().items()},
     )
-    registry.counters("ariane_connections_closed_total", "Connections that the server closed", "reason", dropped)
     registry.gauge(
         "ariane_buffered_bytes",
         "Bytes of unfinished requests, running requests and unread answers",

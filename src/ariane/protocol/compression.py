@@ -10,7 +10,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-from ariane.errors import ProtocolError
+from ariane.errors import ProtocolError, TooLarge
 from ariane.protocol.units import (
     COMPRESSED,
     COMPRESSION_LZ4,
@@ -113,9 +113,9 @@ def _decompress_zstd(body: bytes) -> bytes:
     raise _not_as_flagged("it is torn")
 
 
-def too_large(largest: int) -> ProtocolError:
+def too_large(largest: int) -> TooLarge:
     """The error for a body that decompresses to more than is allowed."""
-    return ProtocolError(f"the compressed body would have over {largest} bytes")
+    return TooLarge(f"the compressed body would have over {largest} bytes")
 
 
 def _not_as_flagged(why: object) -> ProtocolError:

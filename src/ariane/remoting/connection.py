@@ -20,6 +20,7 @@ from ariane.remoting.gates import Gate, Observer, RpcHook
 from ariane.remoting.guard import SLOWEST, Guard
 from ariane.remoting.incoming import Incoming, ReadCycle, Result
 from ariane.remoting.limited_log import LimitedLog
+from ariane.remoting.limits import Reason, Refusals
 from ariane.remoting.outgoing import JOIN_BELOW, Outgoing
 from ariane.remoting.sockets import SocketOptions
 from ariane.remoting.tls import TlsLayer, TlsServer, is_client_hello
@@ -50,6 +51,7 @@ class Owner(Protocol):
     tasks: set[asyncio.Task[None]]
     log: LimitedLog
     guard: Guard
+    refusals: Refusals
 
     def next_opaque(self) -> int: ...
 
@@ -91,6 +93,7 @@ class Connection:
         self._pending_seen = 0
         self._looked_at = 0.0
         self._unread = 0  # most bytes that waited for the peer to read them, since it stopped
+        self._unread_before = 0  # bytes, when the guard last asked whether the peer reads
         self._closed_at = 0.0
         self._why = ""
 
@@ -306,20 +309,22 @@ class Connection:
 
     # Called by the guard.
 
-    def overdue(self, now: float, timeout: float) -> str:
-        """What the peer took too long for; empty when nothing. Asked about once a second."""
+    def overdue(self, now: float, timeout: float) -> tuple[Reason, str] | None:
+        """The limit that the peer exceeded and a text about it; None when it is in time. Asked about once a second."""
         if not self.is_open:
-            return "it does not read what was written before the close" if now - self._closed_at >= timeout else ""
+            late = now - self._closed_at >= timeout
+            return (Reason.UNREAD, "it does not read what was written before the close") if late else None
         if self._outgoing.congested:
             self._unfinished = -1  # reading is paused: the peer cannot finish its frame
             self.weigh()
             allowed = timeout + self._unread / SLOWEST
             late = now - self._outgoing.congested_since >= allowed
-            return f"it did not read {self._unread} bytes of answers in {allowed:.0f} s" if late else ""
+            text = f"it did not read {self._unread} bytes of answers in {allowed:.0f} s"
+            return (Reason.UNREAD, text) if late else None
         pending = self._decoder.pending
         if self._incoming.stalled or not (pending or (self._tls is not None and self._tls.unfinished)):
             self._unfinished = -1
-            return ""
+            return None
         elapsed, self._looked_at = now - self._looked_at, now
         arrived, self._pending_seen = pending - self._pending_seen, pending
         if self._unfinished != self._decoder.splits:
@@ -327,8 +332,17 @@ class Connection:
             self._unfinished_since = now
         elif now - self._unfinished_since >= timeout and arrived < SLOWEST * elapsed:  # a slow link may go on
             what = f"{pending} bytes of a frame that did not arrive whole" if pending else "a TLS record or handshake"
-            return f"{what} in {timeout:g} s"
-        return ""
+            return Reason.FRAME_TIMEOUT, f"{what} in {timeout:g} s"
+        return None
+
+    def is_reading(self, now: float) -> bool:
+        """Whether the peer has read of its answers since this was asked last; it is not idle then."""
+        unread = self._transport.get_write_buffer_size()
+        before, self._unread_before = self._unread_before, unread
+        if not 0 < unread != before:
+            return False
+        self._last_data = now
+        return True
 
     def drop(self) -> None:
         """Close at once and release what has arrived."""
@@ -357,6 +371,7 @@ class Connection:
         if self._refused:
             return
         self._refused = True
+        self._owner.refusals.count(Reason.FRAME)
         self._owner.log.warning("%s: closing %s: %s", self._owner.name, self.peer, reason)
         self.close(reason)
 

@@ -9,11 +9,14 @@ from ariane.env import Clock
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.frame_head import MAX_FRAME
+from ariane.remoting.address import parse_address
+from ariane.remoting.admission import Admission
 from ariane.remoting.connection import Connection, Handler, Listener
 from ariane.remoting.gates import Gate, Observer, RpcHook
 from ariane.remoting.guard import Guard, Limits
 from ariane.remoting.incoming import ReadCycle
 from ariane.remoting.limited_log import LimitedLog
+from ariane.remoting.limits import Refusals
 from ariane.remoting.sockets import SocketOptions
 
 log = logging.getLogger("ariane.remoting")
@@ -44,6 +47,8 @@ class Endpoint:
         max_frame: int = MAX_FRAME,
         idle_timeout: float = 120,
         limits: Limits | None = None,
+        admission: Admission | None = None,
+        refusals: Refusals | None = None,
         sockets: SocketOptions | None = None,
         name: str = "remoting",
     ) -> None:
@@ -63,7 +68,9 @@ class Endpoint:
         self.name = name
         self.connections: set[Connection] = set()
         self.log = LimitedLog(log, clock)
-        self.guard = Guard(self.connections, clock, self.log, name, idle_timeout)
+        self.refusals = refusals or Refusals()
+        self.guard = Guard(self.connections, clock, self.log, name, idle_timeout, self.refusals)
+        self._admission = admission
         if limits is not None:
             self.guard.limit(limits, max_frame)
         self.tasks: set[asyncio.Task[None]] = set()
@@ -75,14 +82,25 @@ class Endpoint:
         return next(self._opaque) & 0x7FFFFFFF
 
     def opened(self, connection: Connection) -> None:
-        """Take in a new connection."""
+        """Take in a new connection, or close it when there are too many."""
+        if self._admission is not None:
+            reason = self._admission.enter(_host(connection))
+            if reason is not None:
+                self.refusals.count(reason)
+                self.log.warning("%s: closing %s: too many connections (%s)", self.name, connection.peer, reason)
+                connection.drop()
+                return
         self.connections.add(connection)
         if self.on_open is not None:
             self.on_open(connection)
 
     def lost(self, connection: Connection) -> None:
         """Remove a connection that is closed."""
+        if connection not in self.connections:
+            return  # it was refused
         self.connections.discard(connection)
+        if self._admission is not None:
+            self._admission.leave(_host(connection))
         if self._closing is not None and not self._closing.done():
             self._closing.set_result(None)
         if self.on_close is not None:
@@ -111,3 +129,7 @@ class Endpoint:
             await asyncio.wait([self._closing], timeout=deadline - loop.time())
         for connection in list(self.connections):
             connection.abort()
+
+
+def _host(connection: Connection) -> str:
+    return parse_address(connection.peer)[0]

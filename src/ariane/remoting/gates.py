@@ -5,9 +5,13 @@ request, refused ones too, and every response, also those that a handler encodes
 sees, so that neither switches the fast path off. A hook of a client may change the requests that it sends.
 """
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ariane.protocol.command import Command
+from ariane.remoting.address import parse_address
+
+ACCOUNT: Final = "account"
+"""The attribute of a connection in which access control notes the account of the last request that it let through."""
 
 
 class Peer(Protocol):
@@ -21,6 +25,12 @@ class Peer(Protocol):
     """Whether the connection is encrypted."""
     attributes: dict[str, Any]
     """Room for what a gate wants to remember of the connection."""
+
+
+def account_of(peer: Peer) -> str:
+    """Whom to charge for what a request creates: the account, or the address of a peer without one."""
+    account = peer.attributes.get(ACCOUNT)
+    return f"account {account}" if account else f"address {parse_address(peer.peer)[0]}"
 
 
 class Gate(Protocol):

@@ -1,12 +1,12 @@
 """Bounds what peers can cost a server: time to finish a frame, memory for what is unfinished or unread."""
 
-from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from ariane.env import Clock
 from ariane.remoting.limited_log import LimitedLog
+from ariane.remoting.limits import Reason, Refusals
 
 SLOWEST: Final = 1 << 16  # bytes a second that a peer must read of its answers, beyond the first `frame_timeout`
 
@@ -20,6 +20,12 @@ class LimitSettings(Protocol):
     @property
     def server_buffered_bytes_max(self) -> int: ...
 
+    @property
+    def server_connections_max(self) -> int: ...
+
+    @property
+    def server_connections_per_address_max(self) -> int: ...
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -29,11 +35,19 @@ class Limits:
     """Seconds for a frame to arrive whole, for a TLS handshake, and for a peer to begin to read its answers."""
     buffered_bytes: int = 256 * 1024 * 1024
     """Bytes of unfinished frames, of requests that run and of unread answers, on all connections together."""
+    connections: int = 65536
+    connections_per_address: int = 32768
+    """Connections from one address, or one IPv6 network."""
 
     @classmethod
     def of(cls, options: LimitSettings) -> "Limits":
         """The limits of a server as its configuration has them."""
-        return cls(options.server_frame_timeout_seconds, options.server_buffered_bytes_max)
+        return cls(
+            options.server_frame_timeout_seconds,
+            options.server_buffered_bytes_max,
+            options.server_connections_max,
+            options.server_connections_per_address_max,
+        )
 
 
 class Guarded(Protocol):
@@ -57,8 +71,12 @@ class Guarded(Protocol):
         """Bytes of it that closing the connection releases."""
         ...
 
-    def overdue(self, now: float, timeout: float) -> str:
-        """What the peer took too long for; empty when nothing."""
+    def overdue(self, now: float, timeout: float) -> tuple[Reason, str] | None:
+        """The limit that the peer exceeded and a text about it; None when it is in time."""
+        ...
+
+    def is_reading(self, now: float) -> bool:
+        """Whether the peer has read of its answers since this was asked last; it is not idle then."""
         ...
 
     def close(self, reason: str) -> None: ...
@@ -72,19 +90,24 @@ class Guard:
     """Watches the connections of one server or client. One task watches them all: `watch`."""
 
     def __init__(
-        self, connections: Collection[Guarded], clock: Clock, log: LimitedLog, name: str, idle_timeout: float
+        self,
+        connections: Collection[Guarded],
+        clock: Clock,
+        log: LimitedLog,
+        name: str,
+        idle_timeout: float,
+        refusals: Refusals,
     ) -> None:
         self._connections = connections
         self._clock = clock
         self._log = log
         self._name = name
         self._idle_timeout = idle_timeout
+        self._refusals = refusals
         self._frame_timeout = 0.0
         self._most = 0
         self.buffered = 0
         """Bytes that all connections hold together; small amounts are not counted."""
-        self.dropped: Counter[str] = Counter()
-        """How many connections were closed, by reason: `slow`, `memory`, `idle`."""
 
     def limit(self, limits: Limits, max_frame: int) -> None:
         """Set bounds; without, only idle connections are closed. At least two of the largest frames have room."""
@@ -98,7 +121,7 @@ class Guard:
             worst = max((c for c in self._connections if c.is_open), key=lambda c: c.releasable, default=None)
             if worst is None or worst.releasable <= 0:
                 return
-            self.dropped["memory"] += 1
+            self._refusals.count(Reason.BUFFERED_BYTES)
             text = "%s: closing %s: it holds %d of %d bytes that are buffered for all peers, more than the limit of %d"
             self._log.warning(text, self._name, worst.peer, worst.held, self.buffered, self._most)
             worst.drop()
@@ -112,11 +135,13 @@ class Guard:
 
     def _sweep(self, now: float) -> None:
         for connection in list(self._connections):
-            reason = connection.overdue(now, self._frame_timeout) if self._frame_timeout else ""
-            if reason:
-                self.dropped["slow"] += 1
-                self._log.warning("%s: closing %s: %s", self._name, connection.peer, reason)
+            late = connection.overdue(now, self._frame_timeout) if self._frame_timeout else None
+            if late is not None:
+                self._refusals.count(late[0])
+                self._log.warning("%s: closing %s: %s", self._name, connection.peer, late[1])
                 connection.drop()
             elif connection.is_open and connection.last_active <= now - self._idle_timeout:
-                self.dropped["idle"] += 1
+                if connection.is_reading(now):
+                    continue
+                self._refusals.count(Reason.IDLE)
                 connection.close(f"nothing moved for {self._idle_timeout:g} s")

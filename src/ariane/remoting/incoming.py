@@ -14,6 +14,7 @@ from ariane.protocol.command import RESPONSE, Command
 from ariane.protocol.frame import FrameDecoder
 from ariane.remoting.gates import Gate, Observer, Peer
 from ariane.remoting.limited_log import LimitedLog, clip
+from ariane.remoting.limits import LimitExceeded, Refusals
 from ariane.remoting.outgoing import Outgoing
 from ariane.remoting.waiters import Waiters
 
@@ -67,6 +68,7 @@ class Serving(Protocol):
     throttle: bool
     tasks: set[asyncio.Task[None]]
     log: LimitedLog
+    refusals: Refusals
 
 
 class Incoming:
@@ -171,6 +173,8 @@ class Incoming:
 
     def _answer_error(self, request: Command, error: Exception) -> None:
         if isinstance(error, ResponseError):
+            if isinstance(error, LimitExceeded):
+                self._owner.refusals.count(error.reason)
             self._link.answer(request, request.reply(error.code, remark=clip(error.remark, LONGEST_REMARK)))
             return
         remark = type(error).__name__

@@ -1,7 +1,6 @@
 """The server: listens, and hands each request to its handler."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -9,11 +8,13 @@ from ariane.env import Clock
 from ariane.errors import ListenFailed
 from ariane.protocol.frame_head import MAX_FRAME
 from ariane.remoting.address import format_address
+from ariane.remoting.admission import Admission
 from ariane.remoting.connection import Connection, Handler, Listener
 from ariane.remoting.endpoint import Endpoint
 from ariane.remoting.gates import Gate, Observer
 from ariane.remoting.guard import Limits
 from ariane.remoting.incoming import ReadCycle
+from ariane.remoting.limits import Refusals
 from ariane.remoting.sockets import SocketOptions
 from ariane.remoting.tls import TlsMode, TlsServer
 
@@ -23,7 +24,8 @@ PATIENCE = 3.0  # seconds that running handlers get when a server stops
 class Server:
     """Listens, passes each request to the handler of its code, and sends the response.
 
-    `cycle` is told before and after the requests of each read.
+    `cycle` is told before and after the requests of each read. Servers of one process share `admission`, which counts
+    their connections, and `refusals`.
     """
 
     def __init__(
@@ -41,9 +43,12 @@ class Server:
         cycle: ReadCycle | None = None,
         max_frame: int = MAX_FRAME,
         limits: Limits | None = None,
+        admission: Admission | None = None,
+        refusals: Refusals | None = None,
         sockets: SocketOptions | None = None,
         name: str = "server",
     ) -> None:
+        limits = limits or Limits()
         self._endpoint = Endpoint(
             handlers,
             clock,
@@ -56,7 +61,9 @@ class Server:
             throttle=True,
             max_frame=max_frame,
             idle_timeout=idle_timeout,
-            limits=limits or Limits(),
+            limits=limits,
+            admission=admission or Admission.of(limits),
+            refusals=refusals,
             sockets=sockets,
             name=name,
         )
@@ -77,9 +84,9 @@ class Server:
         return self._endpoint.guard.buffered
 
     @property
-    def dropped(self) -> Counter[str]:
-        """How many connections the server closed by itself: `slow`, `memory`, `idle`."""
-        return self._endpoint.guard.dropped
+    def refusals(self) -> Refusals:
+        """What the limits of the server refused."""
+        return self._endpoint.refusals
 
     async def start(self, host: str, port: int) -> None:
         """Listen; may be called for several addresses. ListenFailed names the address that is taken."""

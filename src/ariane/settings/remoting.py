@@ -51,6 +51,8 @@ OWN_SERVER_OPTIONS = (
     Option("com.rocketmq.remoting.frameMaxLength", int, 16777216, low=4, own=True, attr="frame_max_length"),
     Option("serverFrameTimeoutSeconds", int, 30, low=1, own=True),
     Option("serverBufferedBytesMax", int, 268435456, low=1, high=LONG_MAX, own=True),
+    Option("serverConnectionsMax", int, 65536, low=1, own=True),
+    Option("serverConnectionsPerAddressMax", int, 32768, low=1, own=True),
 )
 
 

@@ -160,6 +160,8 @@ class BrokerOptions:
     """Bytes."""
     server_frame_timeout_seconds: int
     server_buffered_bytes_max: int
+    server_connections_max: int
+    server_connections_per_address_max: int
     filter_expression_max_length: int
     """Characters of an SQL92 expression."""
     filter_expression_max_tokens: int
@@ -169,10 +171,13 @@ class BrokerOptions:
     """Permission of a dead-letter topic created on demand; the documents say 2, 4.9.7 makes it 6."""
     auto_create_topic_max: int
     """Topics beyond which none is created by a send."""
+    auto_create_topic_per_account_max: int
     auto_create_group_max: int
     """Groups beyond which none is created by use."""
+    auto_create_group_per_account_max: int
     consumer_offset_max: int
     """Pairs of a topic and a group whose committed offsets are kept."""
+    consumer_offset_per_account_max: int
     queue_lock_max: int
     """Locks for ordered consuming that are held at once."""
     acl_plain_file: str
@@ -182,6 +187,15 @@ class BrokerOptions:
     broker_access_key: str | None
     """With `broker_secret_key`: signs what this broker asks of name servers and of its master."""
     broker_secret_key: str | None = field(repr=False)
+    client_max: int
+    """Clients in groups: a client in two groups counts twice."""
+    client_per_account_max: int
+    client_group_max: int
+    """Groups that one connection is in."""
+    heartbeat_max_bytes: int
+    long_poll_max: int
+    long_poll_per_connection_max: int
+    long_poll_bytes_max: int
     rebalance_lock_max_live_time_ms: int
     disk_space_warning_level_ratio: float
     disk_space_clean_forcibly_ratio: float

@@ -96,7 +96,7 @@ class PullHandler:
 
     def _pull(self, connection: Connection, request: Command, pull: Pulling, *, may_wait: bool) -> Command | None:
         kind, queue_id = pull.kind, pull.queue_id
-        target = self._targets.get(kind)
+        target = self._targets.get(kind, connection)
         if not 0 <= queue_id < target.read_queues:
             raise _illegal_queue(pull, target, connection)
         filter = self._filter(kind, target)
@@ -115,7 +115,7 @@ class PullHandler:
         else:
             response = self._answer_missing(connection, request, pull, target.group, result, filter, may_wait)
         if may_wait and kind.sys_flag & COMMIT_OFFSET and not self._is_slave:
-            offsets.commit_by_key(target.key, queue_id, pull.commit_offset)
+            offsets.commit_by_key(target.key, queue_id, pull.commit_offset, creator=connection)
         return response
 
     def _filter(self, kind: PullKind, target: PullTarget) -> MessageFilter | None:

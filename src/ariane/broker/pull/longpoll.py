@@ -6,8 +6,9 @@ from typing import Final
 
 from ariane.broker.periodic import Periodic
 from ariane.env import Clock
+from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
-from ariane.remoting import Connection
+from ariane.remoting import Connection, LimitExceeded, Reason
 from ariane.store import Dispatched, MessageStore
 from ariane.store.results import MessageFilter
 
@@ -20,7 +21,7 @@ LOOK: Final = 5  # ticks between looks at the queues: a pull whose filter skips 
 class Parked:
     """One waiting pull."""
 
-    __slots__ = ("connection", "deadline", "filter", "offset", "queue_id", "request", "topic")
+    __slots__ = ("connection", "deadline", "filter", "offset", "queue_id", "request", "size", "topic")
 
     def __init__(
         self,
@@ -39,12 +40,27 @@ class Parked:
         self.offset = offset
         self.filter = filter
         self.deadline = deadline
+        self.size = request.wire_size()
+
+
+class LongPollLimits:
+    """How many pulls may wait, and how many bytes their requests have."""
+
+    __slots__ = ("bytes", "in_all", "per_connection")
+
+    def __init__(self, in_all: int, per_connection: int, bytes: int) -> None:
+        self.in_all = in_all
+        self.per_connection = per_connection
+        self.bytes = bytes
 
 
 class LongPoll:
     """Parked pulls by topic and queue, and by connection. `resume` is called for each that must be answered now."""
 
-    def __init__(self, store: MessageStore, clock: Clock) -> None:
+    def __init__(self, store: MessageStore, clock: Clock, limits: LongPollLimits) -> None:
+        self._limits = limits
+        self._count = 0
+        self._bytes = 0
         self._store = store
         self._clock = clock
         self._parked: dict[tuple[str, int], dict[Parked, None]] = {}
@@ -53,10 +69,13 @@ class LongPoll:
         self.resume: Callable[[Parked], None] = _unset
 
     def __len__(self) -> int:
-        return sum(map(len, self._of.values()))
+        return self._count
 
     def park(self, parked: Parked) -> None:
-        """Keep a pull until it can be answered."""
+        """Keep a pull until it can be answered; LimitExceeded when too many wait."""
+        self._check_room(parked)
+        self._count += 1
+        self._bytes += parked.size
         key = (parked.topic, parked.queue_id)
         waiting = self._parked.get(key)
         if waiting is None:
@@ -68,6 +87,19 @@ class LongPoll:
             self._of[parked.connection] = {parked: None}
         else:
             of_connection[parked] = None
+
+    def _check_room(self, parked: Parked) -> None:
+        limits = self._limits
+        if self._count >= limits.in_all:
+            reason, why = Reason.LONG_POLLS, f"{self._count} pulls wait (longPollMax)"
+        elif len(self._of.get(parked.connection, ())) >= limits.per_connection:
+            reason = Reason.LONG_POLLS_PER_CONNECTION
+            why = f"{limits.per_connection} pulls of this connection wait (longPollPerConnectionMax)"
+        elif self._bytes + parked.size > limits.bytes:
+            reason, why = Reason.LONG_POLL_BYTES, f"the pulls that wait have {self._bytes} bytes (longPollBytesMax)"
+        else:
+            return
+        raise LimitExceeded(reason, ResponseCode.SYSTEM_BUSY, f"{why}; pull again later, or without suspending")
 
     def arrived(self, messages: list[Dispatched]) -> None:
         """Wake, once each, the pulls that wait for one of these messages."""
@@ -113,6 +145,8 @@ class LongPoll:
                 log.exception("a pull of %s queue %d cannot be answered", parked.topic, parked.queue_id)
 
     def _remove(self, parked: Parked) -> None:
+        self._count -= 1
+        self._bytes -= parked.size
         key = (parked.topic, parked.queue_id)
         waiting = self._parked[key]
         del waiting[parked]

@@ -13,6 +13,7 @@ from ariane.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from ariane.protocol.bodies.topics import READ
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.fast.pulling import PullKind
+from ariane.remoting import Peer
 from ariane.store import ConsumeQueue, MessageStore
 from ariane.store.results import MessageFilter
 
@@ -75,17 +76,18 @@ class PullTargets:
         groups.on_change.append(lambda _: self._known.clear())
         options.follow(lambda _: self._known.clear())
 
-    def get(self, kind: PullKind) -> PullTarget:
+    def get(self, kind: PullKind, by: Peer) -> PullTarget:
         """The target of a pull; ResponseError when broker, group or topic do not allow it."""
         topics = self._known.get(kind.consumer_group)
         target = None if topics is None else topics.get(kind.topic)
-        return self._check(kind) if target is None else target
+        return self._check(kind, by) if target is None else target
 
-    def _check(self, kind: PullKind) -> PullTarget:
+    def _check(self, kind: PullKind, by: Peer) -> PullTarget:
         options = self._options.current
         if not options.broker_permission & READ:
             raise _forbidden(f"the broker[{options.broker_ip1}] pulling message is forbidden")
-        group = self._groups.find(kind.consumer_group, auto_create=options.auto_create_subscription_group)
+        auto_create = options.auto_create_subscription_group
+        group = self._groups.find(kind.consumer_group, auto_create=auto_create, by=by)
         if group is None:
             remark = f"subscription group [{kind.consumer_group}] does not exist, {FAQ}"
             raise ResponseError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)

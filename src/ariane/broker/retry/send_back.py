@@ -54,7 +54,8 @@ class SendBackHandler:
         """Store a copy of the message in the retry topic or the dead-letter topic of the group."""
         header = ConsumerSendMsgBackRequest.parse(request.fields)
         options = self._options.current
-        group = self._groups.find(header.group, auto_create=options.auto_create_subscription_group)
+        auto_create = options.auto_create_subscription_group
+        group = self._groups.find(header.group, auto_create=auto_create, by=connection)
         if group is None:
             raise no_such_group(header.group)
         if not options.broker_permission & WRITE:

@@ -101,7 +101,7 @@ class SendHandler:
             self._store_host = self._writer.host
             self._digits = self._store_host.hex().upper().encode()
         kind = sending.kind
-        target = self._targets.get(kind.topic) or self._targets.check(kind)
+        target = self._targets.get(kind.topic) or self._targets.check(kind, connection)
         queue_id = sending.queue_id
         if queue_id < 0:
             queue_id = self._any_queue(target)
@@ -157,7 +157,7 @@ class SendHandler:
         properties = stored_properties(sending.properties, sending.names, self._cluster)
         unit = self._unit(connection, request, sending, target, queue_id, properties)
         if target.retry_group:
-            self._limit_retries(unit, target.retry_group, request, sending)
+            self._limit_retries(connection, unit, target.retry_group, request, sending)
         if sending.names & _SPECIAL:
             options = self._options.current
             if options.reject_transaction_message and is_prepared(sending.properties):
@@ -248,10 +248,12 @@ class SendHandler:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"the topic[{target.config.topic_name}] has no write queue")
         return self._random.randrange(target.write_queues)
 
-    def _limit_retries(self, unit: Unit, group: str, request: Command, sending: Sending) -> None:
+    def _limit_retries(
+        self, connection: Connection, unit: Unit, group: str, request: Command, sending: Sending
+    ) -> None:
         """Send a retry that its client stores itself to the dead letters after too many attempts."""
         options = self._options.current
-        config = self._groups.find(group, auto_create=options.auto_create_subscription_group)
+        config = self._groups.find(group, auto_create=options.auto_create_subscription_group, by=connection)
         if config is None:
             raise no_such_group(group)
         most = config.retry_max_times

@@ -67,7 +67,7 @@ class ReplyHandler:
         opens_at = options.start_accept_send_request_time_stamp_ms
         if self._clock.now_ms() < opens_at:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {opens_at}")
-        target = self._targets.get(header.topic) or self._targets.check(kind_of(header))
+        target = self._targets.get(header.topic) or self._targets.check(kind_of(header), connection)
         queue_id = self._queue(header, target)
         failed = await self._push(connection, request, header)
         fields = {MSG_REGION: options.region_id, TRACE_ON: "true" if options.trace_on else "false"}

@@ -18,6 +18,7 @@ from ariane.protocol.bodies.topics import UNIT, UNIT_SUB, WRITE
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.fast.sending import SendKind
 from ariane.protocol.units import MULTI_TAGS
+from ariane.remoting import Peer
 from ariane.store import ConsumeQueue, MessageStore, PutStatus
 
 
@@ -96,7 +97,7 @@ class SendTargets:
         """The target, if the topic was checked before."""
         return self._known.get(topic)
 
-    def check(self, kind: SendKind) -> SendTarget:
+    def check(self, kind: SendKind, by: Peer) -> SendTarget:
         """The target of a send; the topic is created where options allow it. ResponseError says why there is none.
 
         Apache's broker leaves a drained broker to the routes and refuses ordered topics only; here it drains.
@@ -108,7 +109,7 @@ class SendTargets:
             raise broker_is_read_only(options.broker_ip1)
         check_topic(kind.topic)
         check_may_send(kind.topic)
-        config = self._topics.get(kind.topic) or self._create(kind, options.auto_create_topic_enable)
+        config = self._topics.get(kind.topic) or self._create(kind, options.auto_create_topic_enable, by)
         if config is None:
             raise ResponseError(
                 ResponseCode.TOPIC_NOT_EXIST, f"topic[{kind.topic}] not exist, apply first please!{FAQ}"
@@ -119,7 +120,7 @@ class SendTargets:
         self._known[kind.topic] = target
         return target
 
-    def _create(self, kind: SendKind, auto_create: bool) -> TopicConfig | None:
+    def _create(self, kind: SendKind, auto_create: bool, by: Peer) -> TopicConfig | None:
         topics, retry = self._topics, kind.topic.startswith(RETRY_PREFIX)
         sys_flag = (UNIT_SUB if retry else UNIT) if kind.unit_mode else 0
         created = topics.create_on_send(
@@ -128,10 +129,11 @@ class SendTargets:
             kind.default_topic_queue_nums,
             sys_flag,
             auto_create=auto_create,
+            by=by,
         )
         if created is None and retry:
             auto_create = self._options.current.auto_create_subscription_group
-            if self._groups.find(kind.topic[len(RETRY_PREFIX) :], auto_create=auto_create) is None:
+            if self._groups.find(kind.topic[len(RETRY_PREFIX) :], auto_create=auto_create, by=by) is None:
                 return None  # a retry topic belongs to a group
             created = topics.ensure(kind.topic, 1, sys_flag=sys_flag)
         if created is not None:

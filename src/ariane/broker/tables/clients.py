@@ -1,6 +1,7 @@
 """The connected producers and consumers by group, as registered by heartbeats."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -8,12 +9,12 @@ from ariane.broker.seldom_log import SeldomLog
 from ariane.broker.tables.consistency import Inconsistency, compare
 from ariane.env import Clock
 from ariane.protocol.bodies import ConsumerData, SubscriptionData
-from ariane.remoting import Connection
+from ariane.protocol.codes import ResponseCode
+from ariane.remoting import Connection, LimitExceeded, Reason, account_of
 
 log = logging.getLogger("ariane.broker")
 
 EXPIRY = 120.0  # seconds without a heartbeat after which a client is gone
-MOST_GROUPS = 1000  # groups of one connection, far above what one process has
 
 GroupChanged = Callable[["ConsumerGroup"], None]
 
@@ -81,11 +82,25 @@ def _expression(subscription: SubscriptionData) -> tuple[str, str]:
     return subscription.expression_type, subscription.sub_string
 
 
+@dataclass(frozen=True)
+class ClientLimits:
+    """How many clients there may be; a client that is in two groups counts twice."""
+
+    in_all: int = 200_000
+    per_account: int = 100_000
+    groups: int = 1000
+    """Groups of one connection."""
+
+
 class ClientTable:
     """All connected clients. `on_change` is called when members or subscriptions of a group change."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, limits: ClientLimits) -> None:
         self._clock = clock
+        self._limits = limits
+        self._count = 0  # groups of all connections
+        self._of_account: Counter[str] = Counter()
+        self._account: dict[Connection, str] = {}
         self._differing = SeldomLog(log, clock)
         self._producers: dict[str, dict[Connection, ClientInfo]] = {}
         self._consumers: dict[str, ConsumerGroup] = {}
@@ -104,7 +119,7 @@ class ClientTable:
         if not client.connection.is_open:
             return  # its close is already known
         self._seen(client)
-        self._groups_of(client.connection)[0].add(group)
+        self._enter(client.connection, group, 0)
         self._producers.setdefault(group, {})[client.connection] = client
 
     def unregister_producer(self, group: str, connection: Connection) -> None:
@@ -114,8 +129,7 @@ class ClientTable:
             return
         if not members:
             del self._producers[group]
-        self._groups[connection][0].discard(group)
-        self._forget_if_without_groups(connection)
+        self._leave(connection, group, 0)
 
     def producers(self, group: str) -> list[ClientInfo]:
         """The connected producers of a group."""
@@ -145,7 +159,7 @@ class ClientTable:
             self._consumers[data.group_name] = group
         member = ClientInfo(client.connection, client.client_id, client.language, client.version)
         self._seen(member)
-        self._groups_of(member.connection)[1].add(group.name)
+        self._enter(member.connection, group.name, 1)
         member.subscriptions = data.subscription_data_set
         changed = group.join(member, data)
         self._check_consistency(group)
@@ -160,8 +174,7 @@ class ClientTable:
         group = self._consumers.get(group_name)
         if group is None or group.members.pop(connection, None) is None:
             return
-        self._groups[connection][1].discard(group_name)
-        self._forget_if_without_groups(connection)
+        self._leave(connection, group_name, 1)
         self._member_left(group)
 
     def consumer_group(self, group: str) -> ConsumerGroup | None:
@@ -182,10 +195,25 @@ class ClientTable:
 
     # Leaving.
 
-    def may_join(self, connection: Connection, groups: Iterable[str]) -> bool:
-        """Whether a connection may be in these groups too."""
+    def check_room(self, connection: Connection, groups: Iterable[str]) -> None:
+        """LimitExceeded when a connection may not be in these groups too."""
         producer, consumer = self._groups.get(connection, ((), ()))
-        return len({*producer, *consumer, *groups}) <= MOST_GROUPS
+        known = {*producer, *consumer}
+        new = len({*known, *groups}) - len(known)
+        limits = self._limits
+        if not new:
+            return
+        if len(known) + new > limits.groups:
+            reason = Reason.GROUPS_PER_CONNECTION
+            remark = f"one connection may be in at most {limits.groups} groups (clientGroupMax)"
+        elif self._count + new > limits.in_all:
+            reason, remark = Reason.CLIENTS, f"the broker has {self._count} clients in groups (clientMax)"
+        elif self._of_account[account_of(connection)] + new > limits.per_account:
+            reason = Reason.CLIENTS_PER_ACCOUNT
+            remark = f"{account_of(connection)} has {limits.per_account} clients in groups (clientPerAccountMax)"
+        else:
+            return
+        raise LimitExceeded(reason, ResponseCode.SYSTEM_ERROR, f"{remark}; close clients that are not used")
 
     def connection_closed(self, connection: Connection) -> None:
         """Remove the clients of a connection; the cost is that of its own groups."""
@@ -207,15 +235,29 @@ class ClientTable:
         client.last_update_ms = self._clock.now_ms()
         client.last_heartbeat = self._clock.monotonic()
 
-    def _groups_of(self, connection: Connection) -> tuple[set[str], set[str]]:
+    def _enter(self, connection: Connection, group: str, role: int) -> None:
+        """Note that a connection is in a group, as producer (0) or consumer (1)."""
         groups = self._groups.get(connection)
         if groups is None:
             groups = self._groups[connection] = (set(), set())
-        return groups
+            self._account[connection] = account_of(connection)
+        if group not in groups[0] and group not in groups[1]:
+            self._count += 1
+            self._of_account[self._account[connection]] += 1
+        groups[role].add(group)
 
-    def _forget_if_without_groups(self, connection: Connection) -> None:
-        if not any(self._groups[connection]):
-            del self._groups[connection]
+    def _leave(self, connection: Connection, group: str, role: int) -> None:
+        groups = self._groups[connection]
+        groups[role].discard(group)
+        if group in groups[1 - role]:
+            return
+        account = self._account[connection]
+        self._count -= 1
+        self._of_account[account] -= 1
+        if not self._of_account[account]:
+            del self._of_account[account]
+        if not any(groups):
+            del self._groups[connection], self._account[connection]
 
     def _all(self) -> Iterable[ClientInfo]:
         for members in self._producers.values():

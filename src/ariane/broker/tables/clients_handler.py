@@ -3,7 +3,7 @@
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.names import check_group
 from ariane.broker.request_bodies import body_of
-from ariane.broker.tables.clients import MOST_GROUPS, ClientInfo, ClientTable
+from ariane.broker.tables.clients import ClientInfo, ClientTable
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ResponseError
@@ -14,9 +14,7 @@ from ariane.protocol.bodies.topics import UNIT_SUB
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import GetConsumerListByGroupRequest, UnregisterClientRequest
-from ariane.remoting import Connection
-
-_LONGEST_HEARTBEAT = 1 << 20  # bytes: the content of a heartbeat is kept as long as its connection
+from ariane.remoting import Connection, LimitExceeded, Reason, Refusals
 
 
 class ClientsHandler:
@@ -29,7 +27,9 @@ class ClientsHandler:
         topics: TopicTable,
         compiler: ExpressionCompiler,
         options: LiveOptions,
+        refusals: Refusals,
     ) -> None:
+        self._refusals = refusals
         self._clients = clients
         self._groups = groups
         self._topics = topics
@@ -38,30 +38,30 @@ class ClientsHandler:
 
     def heartbeat(self, connection: Connection, request: Command) -> Command:
         """Register or renew the producers and consumers of a connection."""
-        if len(request.body) > _LONGEST_HEARTBEAT:
-            remark = f"a heartbeat of {len(request.body)} bytes is longer than {_LONGEST_HEARTBEAT}"
-            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+        most = self._options.current.heartbeat_max_bytes  # its content is kept as long as the connection
+        if len(request.body) > most:
+            remark = f"a heartbeat of {len(request.body)} bytes is longer than {most} (heartbeatMaxBytes)"
+            raise LimitExceeded(Reason.HEARTBEAT, ResponseCode.SYSTEM_ERROR, remark)
         data = body_of(HeartbeatData, request)
         groups = [c.group_name for c in data.consumer_data_set] + [p.group_name for p in data.producer_data_set]
         for group in groups:
             check_group(group)
-        if not self._clients.may_join(connection, groups):
-            remark = f"one connection may be in at most {MOST_GROUPS} groups; close clients that are not used"
-            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+        self._clients.check_room(connection, groups)
         client = ClientInfo(connection, data.client_id, request.language, request.version)
         for consumer in data.consumer_data_set:
-            self._ensure_retry_topic(consumer)
+            self._ensure_retry_topic(connection, consumer)
             self._clients.register_consumer(client, consumer)
         for producer in data.producer_data_set:
             self._clients.register_producer(producer.group_name, client)
         return request.reply()
 
-    def _ensure_retry_topic(self, consumer: ConsumerData) -> None:
+    def _ensure_retry_topic(self, connection: Connection, consumer: ConsumerData) -> None:
         """Create the retry topic of a group. A group that may not be created has none, and its pulls are refused."""
         group, auto_create = consumer.group_name, self._options.current.auto_create_subscription_group
         try:
-            config = self._groups.find(group, auto_create=auto_create)
-        except ResponseError:
+            config = self._groups.find(group, auto_create=auto_create, by=connection)
+        except LimitExceeded as error:
+            self._refusals.count(error.reason)
             return
         if config is not None:
             sys_flag = UNIT_SUB if consumer.unit_mode else 0

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 
 from ariane.broker.names import SYSTEM_GROUPS, check_group, is_system_group
 from ariane.broker.seldom_log import SeldomLog
+from ariane.broker.tables.shares import Shares
 from ariane.env import Clock
-from ariane.errors import ResponseError
 from ariane.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
 from ariane.protocol.codes import ResponseCode
+from ariane.remoting.gates import Peer
+from ariane.remoting.limits import LimitExceeded, Reason
 
 log = logging.getLogger("ariane.broker")
 
@@ -16,9 +18,11 @@ log = logging.getLogger("ariane.broker")
 class GroupTable:
     """Configuration of consumer groups by name."""
 
-    def __init__(self, clock: Clock, auto_create_max: int) -> None:
+    def __init__(self, clock: Clock, auto_create_max: int, auto_create_per_account_max: int) -> None:
         self._clock = clock
         self._auto_create_max = auto_create_max
+        self._auto_create_per_account_max = auto_create_per_account_max
+        self._shares = Shares(auto_create_per_account_max)
         self._on_demand: dict[str, float] = {}  # created by use in this run, and when
         self._full = SeldomLog(log, clock)
         self._groups = {name: SubscriptionGroupConfig(name) for name in SYSTEM_GROUPS}
@@ -38,24 +42,34 @@ class GroupTable:
         """The configuration of a group."""
         return self._groups.get(group)
 
-    def find(self, group: str, *, auto_create: bool) -> SubscriptionGroupConfig | None:
-        """The group, created if it is missing and may be created by use; ResponseError when there are too many."""
+    def find(self, group: str, *, auto_create: bool, by: Peer | None = None) -> SubscriptionGroupConfig | None:
+        """The group, created if it is missing and may be created by use; LimitExceeded when there are too many."""
         config = self._groups.get(group)
         if config is None and (auto_create or is_system_group(group)):
             check_group(group)
-            if len(self._groups) >= self._auto_create_max and not is_system_group(group):
-                self._full.warning("group %s is not created: %d exist (autoCreateGroupMax)", group, len(self._groups))
-                raise ResponseError(
-                    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                    f"subscription group [{group}] does not exist, and is not created: the broker has "
-                    f"{len(self._groups)} groups (autoCreateGroupMax={self._auto_create_max}); delete unused groups, "
-                    "or create this one with mqadmin updateSubGroup",
-                )
+            if not is_system_group(group):
+                self._check_room(group, by)
+                self._shares.add(group, by)
             config = SubscriptionGroupConfig(group)
             log.info("group created on demand: %s", group)
             self._on_demand[group] = self._clock.monotonic()
             self._put(config)
         return config
+
+    def _check_room(self, group: str, by: Peer | None) -> None:
+        if len(self._groups) >= self._auto_create_max:
+            reason = Reason.GROUPS
+            why = f"the broker has {len(self._groups)} groups (autoCreateGroupMax={self._auto_create_max})"
+        elif account := self._shares.is_used_up(by):
+            reason = Reason.GROUPS_PER_ACCOUNT
+            most = self._auto_create_per_account_max
+            why = f"{account} created as many as one may (autoCreateGroupPerAccountMax={most})"
+        else:
+            return
+        self._full.warning("group %s is not created: %s", group, why)
+        what_to_do = "delete unused groups, or create this one with mqadmin updateSubGroup"
+        remark = f"subscription group [{group}] does not exist, and is not created: {why}; {what_to_do}"
+        raise LimitExceeded(reason, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
 
     def on_demand(self, seconds: float) -> list[str]:
         """The groups that were created by use in this run, at least `seconds` ago, and never configured."""
@@ -70,6 +84,7 @@ class GroupTable:
         """Create a group or change it."""
         check_group(config.group_name)
         self._on_demand.pop(config.group_name, None)
+        self._shares.remove(config.group_name)
         log.info("group %s: %s", "changed" if config.group_name in self._groups else "created", config)
         self._put(config)
 
@@ -87,6 +102,7 @@ class GroupTable:
         if self._groups.pop(group, None) is None:
             return False
         self._on_demand.pop(group, None)
+        self._shares.remove(group)
         log.info("group deleted: %s", group)
         self._tell(group)
         return True

@@ -9,8 +9,12 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ariane.broker.seldom_log import SeldomLog
+from ariane.broker.tables.shares import Shares
 from ariane.env import Clock
 from ariane.protocol.bodies import ConsumerOffsetTable
+from ariane.protocol.codes import ResponseCode
+from ariane.remoting.gates import Peer
+from ariane.remoting.limits import LimitExceeded, Reason, Refusals
 
 log = logging.getLogger("ariane.broker")
 
@@ -31,8 +35,10 @@ def split_key(key: str) -> tuple[str, str]:
 class OffsetTable:
     """Committed offsets by topic@group and queue."""
 
-    def __init__(self, clock: Clock, most: int) -> None:
+    def __init__(self, clock: Clock, most: int, most_per_account: int, refusals: Refusals) -> None:
         self._most = most
+        self._shares = Shares(most_per_account)
+        self._refusals = refusals
         self._late = SeldomLog(log, clock)
         self._full = SeldomLog(log, clock)
         self._offsets: dict[str, dict[int, int]] = {}
@@ -55,12 +61,30 @@ class OffsetTable:
         return dict(self._offsets.get(offset_key(topic, group), {}))
 
     def commit(
-        self, group: str, topic: str, queue_id: int, offset: int, *, by: str = "", explicit: bool = False
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        *,
+        by: str = "",
+        explicit: bool = False,
+        creator: Peer | None = None,
     ) -> bool:
         """Commit an offset; False when it is refused because it would move back by accident."""
-        return self.commit_by_key(offset_key(topic, group), queue_id, offset, by=by, explicit=explicit)
+        key = offset_key(topic, group)
+        return self.commit_by_key(key, queue_id, offset, by=by, explicit=explicit, creator=creator)
 
-    def commit_by_key(self, key: str, queue_id: int, offset: int, *, by: str = "", explicit: bool = False) -> bool:
+    def commit_by_key(
+        self,
+        key: str,
+        queue_id: int,
+        offset: int,
+        *,
+        by: str = "",
+        explicit: bool = False,
+        creator: Peer | None = None,
+    ) -> bool:
         """Like `commit`, for a caller that has the key."""
         queues = self._offsets.get(key)
         committed = -1 if queues is None else queues.get(queue_id, -1)
@@ -72,17 +96,38 @@ class OffsetTable:
             self._refuse(key, queue_id, offset, committed)
             return False
         if queues is None:
-            if len(self._offsets) >= self._most:
-                self._full.warning("%s: no offset is kept, %d are (consumerOffsetMax)", key, len(self._offsets))
+            full = self._full_for(creator)
+            if full is not None:
+                self._full.warning("%s: no offset is kept: %s", key, full[1])
+                self._refusals.count(full[0])
                 return False
+            self._shares.add(key, creator)
             queues = self._offsets[key] = {}
         queues[queue_id] = offset
         self._mark(key)
         return True
 
-    def is_full(self, group: str, topic: str) -> bool:
-        """Whether a commit of this group in this topic is refused because too many are kept."""
-        return len(self._offsets) >= self._most and offset_key(topic, group) not in self._offsets
+    def check_room(self, group: str, topic: str, by: Peer) -> None:
+        """LimitExceeded when a commit of this group in this topic is refused because too many are kept."""
+        if offset_key(topic, group) in self._offsets:
+            return
+        full = self._full_for(by)
+        if full is not None:
+            remark = f"no offset of group[{group}] in topic[{topic}] is kept: {full[1]}; delete unused groups"
+            raise LimitExceeded(full[0], ResponseCode.SYSTEM_ERROR, remark)
+
+    def _full_for(self, by: Peer | None) -> tuple[Reason, str] | None:
+        if len(self._offsets) >= self._most:
+            text = f"the broker keeps those of {self._most} topics and groups (consumerOffsetMax)"
+            return Reason.OFFSETS, text
+        account = self._shares.is_used_up(by)
+        if account:
+            return Reason.OFFSETS_PER_ACCOUNT, f"{account} has as many as one may (consumerOffsetPerAccountMax)"
+        return None
+
+    def awaits_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        """Whether commits are refused because the group has not pulled since a reset by the broker alone."""
+        return queue_id in self._pending.get(offset_key(topic, group), {})
 
     def reading(self, key: str, queue_id: int, reader: str) -> None:
         """Note the reader of a queue by the address of its connection."""
@@ -107,7 +152,12 @@ class OffsetTable:
     def take_pending(self, key: str, queue_id: int) -> int | None:
         """The offset to which a pull of this queue is redirected, once."""
         pending = self._pending.get(key)
-        return None if pending is None else pending.pop(queue_id, None)
+        if pending is None:
+            return None
+        offset = pending.pop(queue_id, None)
+        if not pending:
+            del self._pending[key]
+        return offset
 
     @property
     def has_pending(self) -> bool:
@@ -236,4 +286,5 @@ class OffsetTable:
         for key in list(keys):
             for table in (self._offsets, self._readers, self._resets, self._pending):
                 table.pop(key, None)
+            self._shares.remove(key)
             self._mark(key)

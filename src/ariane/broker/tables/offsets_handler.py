@@ -21,6 +21,9 @@ from ariane.protocol.headers import (
 from ariane.remoting import Connection
 from ariane.store import MessageStore
 
+RESET_BEFORE = "Offset has been previously reset"
+"""What Apache's broker answers, with success, to a commit that a reset by the broker alone overtook."""
+
 
 class OffsetsHandler:
     """Answers queries for offsets, and commits them."""
@@ -68,18 +71,22 @@ class OffsetsHandler:
             remark = f"topic[{h.topic}] or its queue {h.queue_id} not exist, create it before you commit an offset"
             raise ResponseError(ResponseCode.TOPIC_NOT_EXIST, remark)
         options = self._options.current
-        if self._groups.find(h.consumer_group, auto_create=options.auto_create_subscription_group) is None:
+        auto_create = options.auto_create_subscription_group
+        if self._groups.find(h.consumer_group, auto_create=auto_create, by=connection) is None:
             remark = f"subscription group [{h.consumer_group}] does not exist, create it with mqadmin updateSubGroup"
             raise ResponseError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
-        if self._offsets.is_full(h.consumer_group, h.topic):
-            remark = (
-                f"the broker keeps offsets of {options.consumer_offset_max} groups and topics "
-                "(consumerOffsetMax) and no more; delete unused groups"
-            )
-            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
-        self._offsets.commit(
-            h.consumer_group, h.topic, h.queue_id, h.commit_offset, by=connection.peer, explicit=not request.is_oneway
+        self._offsets.check_room(h.consumer_group, h.topic, connection)
+        kept = self._offsets.commit(
+            h.consumer_group,
+            h.topic,
+            h.queue_id,
+            h.commit_offset,
+            by=connection.peer,
+            explicit=not request.is_oneway,
+            creator=connection,
         )
+        if not kept and self._offsets.awaits_reset(h.consumer_group, h.topic, h.queue_id):
+            return request.reply(remark=RESET_BEFORE)
         return request.reply()
 
     def max_offset(self, _: Connection, request: Command) -> Command:

@@ -13,7 +13,7 @@ from ariane.env import Clock
 from ariane.message import MessageQueue
 from ariane.protocol.bodies import LockBatchRequestBody, LockBatchResponseBody, QueueKey
 from ariane.protocol.command import Command
-from ariane.remoting import Connection
+from ariane.remoting import Connection, Reason, Refusals
 
 log = logging.getLogger("ariane.broker")
 
@@ -25,8 +25,9 @@ class QueueLocks:
     lock expires, and no other client may consume the queue meanwhile.
     """
 
-    def __init__(self, clock: Clock, lifetime_ms: int, most: int) -> None:
+    def __init__(self, clock: Clock, lifetime_ms: int, most: int, refusals: Refusals) -> None:
         self._clock = clock
+        self._refusals = refusals
         self._lifetime = lifetime_ms / 1000
         self._most = most
         self._locks: dict[str, dict[MessageQueue, tuple[str, float]]] = {}  # group, queue: owner, time of its renewal
@@ -47,6 +48,7 @@ class QueueLocks:
                 continue
             if held is None:
                 if self._count >= self._most:
+                    self._refusals.count(Reason.LOCKS)
                     self._full.warning("group %s gets no lock: all %d locks (queueLockMax) are held", group, self._most)
                     continue
                 self._count += 1
@@ -90,12 +92,13 @@ class QueueLocksHandler:
         self._groups = groups
         self._options = options
 
-    def lock(self, _: Connection, request: Command) -> Command:
+    def lock(self, connection: Connection, request: Command) -> Command:
         """Lock queues for a client; the answer lists those that it holds now."""
         body = body_of(LockBatchRequestBody, request)
         group = check_group(body.consumer_group)
         held: list[MessageQueue] = []
-        if self._groups.find(group, auto_create=self._options.current.auto_create_subscription_group) is not None:
+        auto_create = self._options.current.auto_create_subscription_group
+        if self._groups.find(group, auto_create=auto_create, by=connection) is not None:
             queues = [key.queue() for key in body.mq_set if self._queues.exists(key.topic, key.queue_id)]
             held = self._locks.lock(group, queues, body.client_id)
         return request.reply(body=LockBatchResponseBody([QueueKey.of(queue) for queue in held]).encode())

@@ -8,12 +8,14 @@ from ariane import message
 from ariane.broker.config import BrokerOptions
 from ariane.broker.names import SYSTEM_TOPICS, check_topic
 from ariane.broker.seldom_log import SeldomLog
+from ariane.broker.tables.shares import Shares
 from ariane.env import Clock
-from ariane.errors import ResponseError
 from ariane.message import AUTO_CREATE_TOPIC
 from ariane.protocol.bodies import DataVersion, KVTable, TopicConfig, TopicConfigTable
 from ariane.protocol.bodies.topics import INHERIT, READ, WRITE
 from ariane.protocol.codes import ResponseCode
+from ariane.remoting.gates import Peer
+from ariane.remoting.limits import LimitExceeded, Reason
 
 log = logging.getLogger("ariane.broker")
 
@@ -28,6 +30,8 @@ class TopicTable:
     def __init__(self, options: BrokerOptions, clock: Clock) -> None:
         self._clock = clock
         self._auto_create_max = options.auto_create_topic_max
+        self._auto_create_per_account_max = options.auto_create_topic_per_account_max
+        self._shares = Shares(options.auto_create_topic_per_account_max)
         self._full = SeldomLog(log, clock)
         self._topics: dict[str, TopicConfig] = {c.topic_name: c for c in _boot_topics(options)}
         self.version = DataVersion(clock.now_ms(), 0)
@@ -76,20 +80,29 @@ class TopicTable:
         check_topic(config.topic_name)
         known = self._topics.get(config.topic_name)
         log.info("topic %s: %s", "changed" if known else "created", config)
+        self._shares.remove(config.topic_name)
         self._put(config)
 
     def delete(self, topic: str) -> bool:
         """Delete a topic; False when there was none."""
         if self._topics.pop(topic, None) is None:
             return False
+        self._shares.remove(topic)
         log.info("topic deleted: %s", topic)
         self._tell(topic)
         return True
 
     def create_on_send(
-        self, topic: str, default_topic: str, queues: int, sys_flag: int, *, auto_create: bool
+        self,
+        topic: str,
+        default_topic: str,
+        queues: int,
+        sys_flag: int,
+        *,
+        auto_create: bool,
+        by: Peer | None = None,
     ) -> TopicConfig | None:
-        """Create a topic like `default_topic` if that may be inherited; ResponseError when there are too many."""
+        """Create a topic like `default_topic` if that may be inherited; LimitExceeded when there are too many."""
         default = self._topics.get(default_topic)
         if default is None or not default.perm & INHERIT:
             return None
@@ -99,19 +112,28 @@ class TopicTable:
         if queues <= 0:
             return None
         check_topic(topic)
-        if len(self._topics) >= self._auto_create_max:
-            self._full.warning("topic %s is not created: there are %d (autoCreateTopicMax)", topic, len(self._topics))
-            raise ResponseError(
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"topic[{topic}] not exist, and is not created: the broker has {len(self._topics)} topics "
-                f"(autoCreateTopicMax={self._auto_create_max}); delete unused topics, or create this one with "
-                "mqadmin updateTopic",
-            )
+        self._check_room(topic, by)
         perm = default.perm & ~INHERIT
         config = TopicConfig(topic, queues, queues, perm, default.topic_filter_type, sys_flag)
         log.info("topic created on send after %s: %s", default_topic, config)
+        self._shares.add(topic, by)
         self._put(config)
         return config
+
+    def _check_room(self, topic: str, by: Peer | None) -> None:
+        if len(self._topics) >= self._auto_create_max:
+            reason = Reason.TOPICS
+            why = f"the broker has {len(self._topics)} topics (autoCreateTopicMax={self._auto_create_max})"
+        elif account := self._shares.is_used_up(by):
+            reason = Reason.TOPICS_PER_ACCOUNT
+            most = self._auto_create_per_account_max
+            why = f"{account} created as many as one may (autoCreateTopicPerAccountMax={most})"
+        else:
+            return
+        self._full.warning("topic %s is not created: %s", topic, why)
+        what_to_do = "delete unused topics, or create this one with mqadmin updateTopic"
+        remark = f"topic[{topic}] not exist, and is not created: {why}; {what_to_do}"
+        raise LimitExceeded(reason, ResponseCode.TOPIC_NOT_EXIST, remark)
 
     def ensure(self, topic: str, queues: int, perm: int = READ | WRITE, sys_flag: int = 0) -> TopicConfig:
         """The topic, created if missing, for the broker's own use: retries, dead letters, half messages."""

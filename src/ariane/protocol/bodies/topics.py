@@ -5,7 +5,7 @@ from struct import Struct
 
 import msgspec
 
-from ariane.errors import ProtocolError
+from ariane.errors import ProtocolError, TooLarge
 from ariane.protocol.bodies.body import Body
 
 _I32 = Struct(">i")
@@ -95,7 +95,7 @@ def _inflate(body: bytes, max_bytes: int) -> bytes:
     except zlib.error as error:
         raise ProtocolError(f"registration is not compressed as it says: {error}") from None
     if len(data) > max_bytes:
-        raise ProtocolError(f"registration has more than {max_bytes} bytes when decompressed")
+        raise TooLarge(f"registration has more than {max_bytes} bytes when decompressed")
     return data
 
 

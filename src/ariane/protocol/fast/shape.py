@@ -83,7 +83,7 @@ class Shape(ABC):
         return self._at + len(last) == len(header) and stands_at(last, header, self._at)
 
     def _number(self, header: bytes, place: int) -> i64:
-        """The digits at a place; -1 when there are none, or too many."""
+        """The digits at a place; -1 when there are none, too many, or a zero before others, which JSON has not."""
         if not self._follows(header, place):
             return -1
         size: i64 = len(header)
@@ -96,7 +96,9 @@ class Shape(ABC):
             if at - start > 18:
                 return -1
         self._at = at
-        return value if at > start else -1
+        if at == start or (at > start + 1 and header[start] == _ZERO):
+            return -1
+        return value
 
 
 class SendShape(Shape):
