@@ -36,6 +36,12 @@ CLUSTER: Final = "CLUSTER"
 MESSAGE_TYPE: Final = "MSG_TYPE"
 DELIVER_TIME: Final = "__STARTDELIVERTIME"
 TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"  # RocketMQ 5's name for it
+TIMER_DELAY_MS: Final = "TIMER_DELAY_MS"
+TIMER_DELAY_SEC: Final = "TIMER_DELAY_SEC"
+TIMER_OUT_MS: Final = "TIMER_OUT_MS"
+"""When a stored message with a delivery time is due; set by the broker."""
+TIMER_CANCEL: Final = "TIMER_DEL_UNIQKEY"
+"""The unique key of the message whose delivery a message cancels."""
 
 BUYER_ID: Final = "BUYER_ID"
 TRANSFER_FLAG: Final = "TRANSFER_FLAG"
@@ -46,6 +52,9 @@ INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 """The field of QUERY_MESSAGE that asks for a message's own id instead of a key."""
 
+TIMER_OPTION: Final = "timerWheelEnable"
+"""The field of a heartbeat by which our client asks whether a broker keeps delivery times, and of the answer."""
+
 DEFAULT_REGION: Final = "DefaultRegion"
 """The value of MSG_REGION unless a broker is configured otherwise."""
 
@@ -55,7 +64,8 @@ RESERVED_PROPERTIES: Final = frozenset(
         MIN_OFFSET, MAX_OFFSET, BUYER_ID, ORIGIN_MESSAGE_ID, TRANSFER_FLAG, CORRECTION_FLAG, MQ2_FLAG, RECONSUME_TIME,
         MSG_REGION, TRACE_ON, UNIQUE_KEY, MAX_RECONSUME_TIMES, CONSUME_START_TIME, TRANSACTION_PREPARED_QUEUE_OFFSET,
         TRANSACTION_CHECK_TIMES, INSTANCE_ID, CORRELATION_ID, REPLY_TO_CLIENT, TTL, REPLY_ARRIVE_TIME, PUSH_REPLY_TIME,
-        CLUSTER, MESSAGE_TYPE, DELIVER_TIME, TIMER_DELIVER_MS, INNER_MULTI_QUEUE_OFFSET,
+        CLUSTER, MESSAGE_TYPE, DELIVER_TIME, TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_OUT_MS,
+        TIMER_CANCEL, INNER_MULTI_QUEUE_OFFSET,
     }
 )  # fmt: skip
 """Property names of clients and brokers; a user's property must have another name."""
@@ -65,6 +75,7 @@ DELAY_LEVELS: Final = 18
 
 AUTO_CREATE_TOPIC: Final = "TBW102"
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 HALF_OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"

@@ -4,8 +4,9 @@ from collections import defaultdict
 
 from ariane.broker.unit_copy import properties_of, topic_of
 from ariane.env import Clock
-from ariane.message import DELAY, SCHEDULE_TOPIC
+from ariane.message import DELAY, SCHEDULE_TOPIC, TIMER_TOPIC
 from ariane.protocol.units import Unit, decode_unit, encode_unit
+from ariane.store.dispatch import timer_code
 from ariane.store.results import PutResult, PutStatus
 
 
@@ -19,6 +20,8 @@ class MemoryLog:
         self._queues: defaultdict[tuple[str, int], list[tuple[int, int, int]]] = defaultdict(list)
         self._first: dict[tuple[str, int], int] = {}
         self.end = 0
+        self.log_min = 0
+        self.flushed_offset = 0
         self.refuse: PutStatus | None = None
 
     def put(self, unit: Unit) -> PutResult:
@@ -34,6 +37,8 @@ class MemoryLog:
         return PutResult(PutStatus.OK, unit.physical_offset, len(data), unit.queue_offset, unit.store_time)
 
     def _code(self, unit: Unit) -> int:
+        if topic_of(unit) == TIMER_TOPIC:
+            return timer_code(unit.properties)
         if topic_of(unit) != SCHEDULE_TOPIC:
             return 0
         return unit.store_time + self._delays_ms[int(properties_of(unit)[DELAY]) - 1]
@@ -45,6 +50,24 @@ class MemoryLog:
     def expire(self, topic: str, queue_id: int, first: int) -> None:
         """Retention removed all entries before `first`."""
         self._first[topic, queue_id] = first
+
+    def cut(self, end: int) -> None:
+        """A crash lost everything from `end` on."""
+        self.end = end
+        self._units = {at: data for at, data in self._units.items() if at < end}
+        for queue in self._queues.values():
+            queue[:] = [entry for entry in queue if entry[0] < end]
+
+    def expire_before(self, end: int) -> None:
+        """Retention removed all units before `end`, and the queue entries that point to them."""
+        self.log_min = end
+        self._units = {at: data for at, data in self._units.items() if at >= end}
+        for key, queue in self._queues.items():
+            self._first[key] = sum(entry[0] < end for entry in queue)
+
+    def positions(self) -> list[int]:
+        """Where units begin, and the end."""
+        return [*self._units, self.end]
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         return self._first.get((topic, queue_id), 0)

@@ -1,4 +1,4 @@
-"""Delayed and transactional messages together: which of both takes a message, and their start and stop."""
+"""Delayed, timed and transactional messages together: which of them takes a message, and their start and stop."""
 
 import asyncio
 import itertools
@@ -15,11 +15,12 @@ from ariane.broker.tables.clients import ClientTable
 from ariane.broker.tables.offsets import OffsetTable
 from ariane.broker.tables.persistence import Persistence
 from ariane.broker.tables.topics import TopicTable
+from ariane.broker.timers.timers import Timers
 from ariane.broker.transactions.check import TransactionCheck
 from ariane.broker.transactions.half_messages import HALF_QUEUE, Transactions, is_prepared, make_half
 from ariane.broker.unit_copy import topic_of
 from ariane.env import Clock
-from ariane.message import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC
+from ariane.message import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from ariane.protocol.properties import delay_level
 from ariane.protocol.units import Unit
 from ariane.remoting import Connection
@@ -59,6 +60,15 @@ class DelayAndTransactions:
         self.progress = DelayProgress(
             self.delay, store, persistence, clock, interval=options.current.flush_delay_offset_interval_ms / 1000
         )
+        self.timers = Timers(
+            store,
+            self._deliver_timed,
+            clock,
+            store.env.files,
+            store.layout.root / "timerwheel",
+            enabled=lambda: options.current.timer_wheel_enable,
+            longest_ms=lambda: options.current.timer_max_delay_sec * 1000,
+        )
         self.transactions = Transactions(store, writer.append, host=lambda: writer.host, now_ms=clock.now_ms)
         self.check = TransactionCheck(
             self.transactions.queue,
@@ -83,11 +93,20 @@ class DelayAndTransactions:
         writer.rewriters.append(self.rewrite)
 
     def rewrite(self, unit: Unit) -> None:
-        """Redirect a half or a delayed message. A half message is delayed when it is committed."""
+        """Redirect a half, a delayed or a timed message. A half message is delayed when it is committed.
+
+        ResponseError when a message asks for a time that is not allowed.
+        """
         if is_prepared(unit):
+            self.timers.check(unit)
             self._ensure(HALF_TOPIC)
             make_half(unit)
         else:
+            self.postpone(unit)
+
+    def postpone(self, unit: Unit) -> None:
+        """Redirect a delayed or a timed message."""
+        if not self.timers.rewrite(unit):
             self.delay.rewrite(unit)
 
     def some_producer(self, group: str) -> Connection | None:
@@ -101,6 +120,14 @@ class DelayAndTransactions:
         if result.status in STORED and self._options.current.enable_schedule_message_stats:
             self._stats.put(topic_of(unit), unit.queue_id, 1, result.size)
             self._stats.got(SCHEDULE_GROUP, SCHEDULE_TOPIC, delay_level(unit.properties) - 1, 1, result.size, 0)
+        return result
+
+    def _deliver_timed(self, unit: Unit) -> PutResult:
+        """Store a timed message that is due under its own topic, and count it there; or a note of the timers."""
+        result = self._writer.append(unit)
+        topic = topic_of(unit)
+        if result.status in STORED and topic != TIMER_TOPIC:
+            self._stats.put(topic, unit.queue_id, 1, result.size)
         return result
 
     def _ensure(self, topic: str) -> None:
@@ -131,6 +158,7 @@ class DelayAndTransactions:
         self.check.load()
         self._recovery = asyncio.get_running_loop().create_task(self._recover(), name="read decided transactions")
         self.delay.start()
+        self.timers.start()
         for periodic in self._periodics:
             periodic.start()
 
@@ -139,6 +167,7 @@ class DelayAndTransactions:
         for periodic in self._periodics:
             await periodic.stop()
         await self.delay.stop()
+        await self.timers.stop()
         if self._recovery is not None:
             self._recovery.cancel()
             await asyncio.gather(self._recovery, return_exceptions=True)

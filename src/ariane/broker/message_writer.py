@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 
-from ariane.message import DELAY, TRANSACTION_PREPARED
+from ariane.message import DELAY, DELIVER_TIME, TRANSACTION_PREPARED
 from ariane.protocol.units import TRANSACTION_PREPARED as PREPARED
 from ariane.protocol.units import Unit
 from ariane.store import MessageStore, PutResult
 
 _DELAY = f"{DELAY}\x01".encode()
 _PREPARED = f"{TRANSACTION_PREPARED}\x01".encode()
+_TIMER = b"TIMER_DEL"  # how the names of RocketMQ 5 begin that ask for a time
+_DELIVER_TIME = f"{DELIVER_TIME}\x01".encode()
+_DETOURS = (_DELAY, _PREPARED, _TIMER, _DELIVER_TIME)
 
 
 class MessageWriter:
@@ -22,9 +25,12 @@ class MessageWriter:
         """Called with a unit that asks for a detour; each may change where it is stored."""
 
     def rewrite(self, unit: Unit) -> None:
-        """Let delay and transactions redirect a message; only one that asks for it is shown to them."""
+        """Let timers, delay and transactions redirect a message; only one that asks for it is shown to them.
+
+        ResponseError when a message asks for what is not allowed.
+        """
         properties = unit.properties
-        if unit.sys_flag & PREPARED or _DELAY in properties or _PREPARED in properties:
+        if unit.sys_flag & PREPARED or any(name in properties for name in _DETOURS):
             for rewrite in self.rewriters:
                 rewrite(unit)
 

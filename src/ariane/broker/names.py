@@ -25,6 +25,7 @@ SYSTEM_TOPICS = frozenset(
 NO_SEND_TOPICS = frozenset(
     {
         message.SCHEDULE_TOPIC,
+        message.TIMER_TOPIC,
         message.HALF_TOPIC,
         message.HALF_OP_TOPIC,
         message.CHECK_MAX_TIME_TOPIC,

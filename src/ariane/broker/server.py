@@ -232,7 +232,7 @@ class Broker:
                 random,
             ),
             TransactionHandler(
-                detours.transactions, detours, detours.delay, store, writer, acknowledge, stats, failures, role
+                detours.transactions, detours, detours.postpone, store, writer, acknowledge, stats, failures, role
             ),
             ClientsHandler(clients, groups, topics, compiler, live, refusals),
             OffsetsHandler(offsets, queues, groups, store, live),
@@ -247,7 +247,7 @@ class Broker:
             AdminQueriesHandler(store, live),
             RelayHandler(clients, store, live),
             ResetHandler(topics, groups, offsets, clients, store, live),
-            RuntimeInfoHandler(store, totals, detours.delay, clients, live, files, clock),
+            RuntimeInfoHandler(store, totals, detours.delay, detours.timers, clients, live, files, clock),
             AdminStatsHandler(
                 topics, groups, offsets, progress, stats, store, live, clock, address=lambda: self.address
             ),
@@ -313,6 +313,7 @@ class Broker:
             self._loaded = True
             self.store.start(asyncio.get_running_loop())
             self.store.add_dispatch_listener(self.longpoll.arrived)
+            self.store.retention.keepers.append(self.detours.timers.keep)
             await self._server.start(self.options.bind_address, self.options.listen_port)
             self.writer.host = await _packed(self.options.broker_ip1, self.port)
             self.detours.load()

@@ -63,6 +63,10 @@ class ManualClock:
             if not future.done():
                 future.set_result(None)
 
+    def set_wall(self, ms: int) -> None:
+        """Set the wall clock, forward or back, as an operator does; the monotonic clock goes on."""
+        self._start_ms += ms - self.now_ms()
+
     @property
     def sleepers(self) -> int:
         """The number of tasks sleeping on this clock."""

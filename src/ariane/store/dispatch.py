@@ -8,22 +8,35 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from ariane.message import TIMER_CANCEL, TIMER_OUT_MS, TIMER_TOPIC
 from ariane.protocol.properties import delay_level
 from ariane.store.index.index import Index
 from ariane.store.log.log import Log
 from ariane.store.queue.table import QueueTable
+from ariane.store.units.marks import value_of
 from ariane.store.units.reading import Dispatched, is_in_queue, read_unit
 
 log = logging.getLogger("ariane.store")
 
 DispatchListener = Callable[[list[Dispatched]], None]
 
+_TIMER_OUT: Final = TIMER_OUT_MS.encode() + b"\x01"
+_TIMER_CANCEL: Final = TIMER_CANCEL.encode() + b"\x01"
+_LONGEST_TIME: Final = 18  # digits
 _DEFAULT_DELAYS: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
 def default_delay_ms(level: int) -> int:
     """The delay of a level in RocketMQ's default table; levels beyond it count as its last."""
     return _DEFAULT_DELAYS[min(level, len(_DEFAULT_DELAYS)) - 1] * 1000
+
+
+def timer_code(properties: bytes) -> int:
+    """The time at which a timed message is due, negative for one that cancels another; 0 when it has none."""
+    due = value_of(properties, _TIMER_OUT)
+    if due is None or not due.isdigit() or len(due) > _LONGEST_TIME:
+        return 0
+    return int(due) if value_of(properties, _TIMER_CANCEL) is None else -int(due)
 
 
 class Filler:
@@ -53,6 +66,8 @@ class Filler:
 
     def _delivery_time(self, message: Dispatched) -> int:
         """A delayed message has the time of its delivery where others have the hash of their tag."""
+        if message.queue.topic == TIMER_TOPIC:
+            return timer_code(message.properties) or message.tags_code
         level = delay_level(message.properties)
         return message.store_time + self.delay_ms(level) if level > 0 else message.tags_code
 

@@ -5,6 +5,7 @@ Whether a message was consumed does not matter. Queue and index files are delete
 
 import logging
 import time
+from collections.abc import Callable
 from functools import partial
 
 from ariane.env import Env
@@ -49,6 +50,8 @@ class Retention:
     ) -> None:
         self.options = options
         self.manual_passes = 0
+        self.keepers: list[Callable[[int], bool]] = []
+        """Asked before the oldest log file is deleted, with its end; one that returns False still needs it."""
         self._env = env
         self._layout = layout
         self._log = source
@@ -113,6 +116,8 @@ class Retention:
                 return
             if count and pause:
                 await self._env.clock.sleep(pause)
+            if not all(keeper(self._log.roll(self._log.min_offset)) for keeper in self.keepers):
+                return
             self._delete_first()
 
     def _is_expired(self, file: LogFile) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ariane.env import Env, LockHeld
-from ariane.message import HALF_OP_TOPIC, SCHEDULE_TOPIC
+from ariane.message import HALF_OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from ariane.protocol.units import Unit
 from ariane.store.appender import Appender
 from ariane.store.checkpoint import DurableEnd
@@ -39,7 +39,7 @@ from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")
 
-_NEVER_UNUSED: Final = frozenset((SCHEDULE_TOPIC, HALF_OP_TOPIC))
+_NEVER_UNUSED: Final = frozenset((SCHEDULE_TOPIC, TIMER_TOPIC, HALF_OP_TOPIC))
 
 
 class MessageStore(StoreReader):
@@ -437,7 +437,7 @@ class MessageStore(StoreReader):
 
     def clean_expired_consumequeues(self) -> int:
         """Drop the queues all of whose messages are gone from the log."""
-        return self.retention.clean_expired_queues(frozenset((SCHEDULE_TOPIC,)))
+        return self.retention.clean_expired_queues(frozenset((SCHEDULE_TOPIC, TIMER_TOPIC)))
 
     @property
     def log_min(self) -> int:

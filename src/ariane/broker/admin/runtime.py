@@ -8,6 +8,7 @@ from ariane.broker.config.live import LiveOptions
 from ariane.broker.delay.delivery import Delay
 from ariane.broker.stats import StoreStats, byte_count_text
 from ariane.broker.tables.clients import ClientTable
+from ariane.broker.timers.timers import Timers
 from ariane.env import Clock, Files
 from ariane.protocol.bodies import KVTable
 from ariane.protocol.codes import VERSION_4_9_7
@@ -35,6 +36,7 @@ class RuntimeInfoHandler:
         store: MessageStore,
         totals: StoreStats,
         delay: Delay,
+        timers: Timers,
         clients: ClientTable,
         options: LiveOptions,
         files: Files,
@@ -43,6 +45,7 @@ class RuntimeInfoHandler:
         self._store = store
         self._totals = totals
         self._delay = delay
+        self._timers = timers
         self._clients = clients
         self._options = options
         self._files = files
@@ -77,6 +80,7 @@ class RuntimeInfoHandler:
                 f"Total : {byte_count_text(usage.size or usage.total)}, Free : {byte_count_text(usage.free)}."
             ),
             **self._delay.running_info(),
+            **self._timers.running_info(),
             **self._inconsistencies(),
         }
 

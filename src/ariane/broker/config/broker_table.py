@@ -129,6 +129,8 @@ OWN_OPTIONS = (
     Option("longPollMax", int, 200000, own=True),
     Option("longPollPerConnectionMax", int, 20000, own=True),
     Option("longPollBytesMax", int, 268435456, high=LONG_MAX, own=True),
+    Option("timerWheelEnable", bool, True, live=True, own=True),
+    Option("timerMaxDelaySec", int, 40 * 24 * 3600, low=1, live=True, own=True),
     Option("dlqTopicPerm", int, 6, choices=(2, 4, 6), own=True),
     Option("filterExpressionMaxLength", int, DEFAULT_LIMITS.length, low=1, own=True),
     Option("filterExpressionMaxTokens", int, DEFAULT_LIMITS.tokens, low=1, own=True),

@@ -169,6 +169,9 @@ class BrokerOptions:
     filter_expression_max_depth: int
     dlq_topic_perm: int
     """Permission of a dead-letter topic created on demand; the documents say 2, 4.9.7 makes it 6."""
+    timer_wheel_enable: bool
+    """Accept messages with a delivery time."""
+    timer_max_delay_sec: int
     auto_create_topic_max: int
     """Topics beyond which none is created by a send."""
     auto_create_topic_per_account_max: int

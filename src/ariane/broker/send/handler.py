@@ -31,7 +31,7 @@ from ariane.errors import ProtocolError, ResponseError
 from ariane.message import dead_letter_topic
 from ariane.protocol.codes import V3_4_9, RequestCode, ResponseCode
 from ariane.protocol.command import JSON, ONEWAY, Command
-from ariane.protocol.fast.sending import HAS_DELAY, HAS_TRANSACTION, Sending, sending_in
+from ariane.protocol.fast.sending import HAS_DELAY, HAS_TIMER, HAS_TRANSACTION, Sending, sending_in
 from ariane.protocol.ids import offset_ids
 from ariane.protocol.properties import delay_level
 from ariane.protocol.units import TRANSACTION_MASK, Unit
@@ -40,7 +40,7 @@ from ariane.store import STORED, Marks, MessageStore, PutResult, PutStatus
 
 _OK: Final = PutStatus.OK
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
-_SPECIAL: Final = HAS_DELAY | HAS_TRANSACTION  # stored in another topic first
+_SPECIAL: Final = HAS_DELAY | HAS_TIMER | HAS_TRANSACTION  # stored in another topic first
 
 
 class SendHandler:
@@ -174,7 +174,8 @@ class SendHandler:
     ) -> PutResult:
         """Store the messages of a batch, which can be neither delayed nor the half of a transaction."""
         kind, names = sending.kind, sending.names
-        if kind.sys_flag & TRANSACTION_MASK or (names & HAS_DELAY and delay_level(sending.properties) > 0):
+        delayed = names & HAS_TIMER or (names & HAS_DELAY and delay_level(sending.properties) > 0)
+        if kind.sys_flag & TRANSACTION_MASK or delayed:
             raise self._failures.of(PutStatus.MESSAGE_ILLEGAL)
         properties = stored_properties(sending.properties, names, self._cluster)
         unit = self._unit(connection, request, sending, target, queue_id, properties, crc=0)  # each message has its own

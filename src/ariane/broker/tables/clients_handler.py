@@ -8,7 +8,7 @@ from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ResponseError
 from ariane.filter import ExpressionCompiler, FilterBusy, FilterSyntaxError, compile_filter, is_tag_type
-from ariane.message import retry_topic
+from ariane.message import TIMER_OPTION, retry_topic
 from ariane.protocol.bodies import CheckClientRequestBody, ConsumerData, ConsumerIdList, HeartbeatData
 from ariane.protocol.bodies.topics import UNIT_SUB
 from ariane.protocol.codes import ResponseCode
@@ -53,6 +53,9 @@ class ClientsHandler:
             self._clients.register_consumer(client, consumer)
         for producer in data.producer_data_set:
             self._clients.register_producer(producer.group_name, client)
+        if TIMER_OPTION in request.fields:  # our client asks; Apache's brokers of 4.9 do not answer it
+            enabled = "true" if self._options.current.timer_wheel_enable else "false"
+            return request.reply(fields={TIMER_OPTION: enabled})
         return request.reply()
 
     def _ensure_retry_topic(self, connection: Connection, consumer: ConsumerData) -> None:

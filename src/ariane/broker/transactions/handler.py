@@ -1,10 +1,9 @@
 """END_TRANSACTION: a producer decides a half message. RESUME_CHECK_HALF_MESSAGE: an operator has one checked again."""
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from ariane.broker.delay.delivery import Delay
 from ariane.broker.message_writer import MessageWriter
 from ariane.broker.role import Role
 from ariane.broker.send.acknowledge import Acknowledge
@@ -44,7 +43,7 @@ class TransactionHandler:
         self,
         transactions: Transactions,
         recovery: Recovery,
-        delay: Delay,
+        postpone: Callable[[Unit], None],
         store: MessageStore,
         writer: MessageWriter,
         acknowledge: Acknowledge,
@@ -54,7 +53,7 @@ class TransactionHandler:
     ) -> None:
         self._transactions = transactions
         self._recovery = recovery
-        self._delay = delay
+        self._postpone = postpone  # redirects a message that is delayed or has a delivery time
         self._store = store
         self._writer = writer
         self._acknowledge = acknowledge
@@ -93,7 +92,7 @@ class TransactionHandler:
             self._transactions.remove(half)
             return request.reply()
         message = committed_message(half)
-        self._delay.rewrite(message)
+        self._postpone(message)
         result = self._writer.append(message)
         if result.status is not PutStatus.OK:
             raise self._failures.of(result.status)

@@ -20,8 +20,9 @@ from ariane.client.connect.wire import Wire
 from ariane.client.options import ClientOptions
 from ariane.env import Env
 from ariane.errors import AccessDenied, ArianeError, ClientError
+from ariane.message import TIMER_OPTION
 from ariane.protocol.bodies import ClusterInfo, HeartbeatData, ProducerData
-from ariane.protocol.codes import RequestCode
+from ariane.protocol.codes import VERSION_5_0_0, RequestCode
 from ariane.protocol.headers import UnregisterClientRequest
 from ariane.remoting import Client, Connection, RpcHook
 
@@ -53,7 +54,7 @@ class Instance:
         self.users = 0
         self._heartbeat_lock = asyncio.Lock()
         self._heard: dict[str, frozenset[str]] = {}  # broker address -> producer groups that it has heard of
-        self._versions: dict[str, int] = {}
+        self._timers: dict[str, bool] = {}
         self._registering: asyncio.Task[None] | None = None
         self._forgotten = asyncio.Event()  # set when a broker may have forgotten our producers
 
@@ -162,17 +163,19 @@ class Instance:
             self._heard.update(dict.fromkeys(heard, groups))
         return len(heard) == len(targets)
 
-    async def broker_version(self, address: str) -> int:
-        """The version of a broker, which each of its responses carries."""
-        found = self._versions.get(address)
+    async def has_timers(self, address: str) -> bool:
+        """Whether a broker delivers at the times that messages ask for: RocketMQ 5 does, and Ariane says so."""
+        found = self._timers.get(address)
         if found is None:
-            response = await self.wire.ask(address, RequestCode.HEART_BEAT, body=self.heartbeat().encode())
-            found = self._versions[address] = response.version
+            ask = {TIMER_OPTION: ""}
+            response = await self.wire.ask(address, RequestCode.HEART_BEAT, ask, self.heartbeat().encode())
+            found = response.version >= VERSION_5_0_0 or response.fields.get(TIMER_OPTION) == "true"
+            self._timers[address] = found
         return found
 
     def _lost(self, connection: Connection) -> None:
         """Forget what a broker knew: it may have restarted."""
-        self._versions.pop(connection.address, None)
+        self._timers.pop(connection.address, None)
         if self._heard.pop(connection.address, None) is not None:
             self._forgotten.set()
 

@@ -16,7 +16,7 @@ from ariane.client.producer.retry import Attempts, may_retry_elsewhere
 from ariane.client.results import STORED, SendResult, SendStatus
 from ariane.errors import ArianeError, ConnectFailed, InvalidMessage, ProtocolError, RemotingError, RouteMissing
 from ariane.message import DEFAULT_REGION, MSG_REGION, TRACE_ON, MessageQueue
-from ariane.protocol.codes import VERSION_5_0_0, RequestCode
+from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command
 
 
@@ -62,9 +62,10 @@ class Sender:
         route = await self.route(out.message.topic)
         for name in dict.fromkeys(queue.broker_name for queue in route.write_queues):
             address = self._instance.routes.master(name)
-            if address is not None and await self._instance.broker_version(address) < VERSION_5_0_0:
+            if address is not None and not await self._instance.has_timers(address):
                 raise InvalidMessage(
-                    f"deliver_at needs brokers of RocketMQ 5: {name} ({address}) would deliver at once; use delay_level"
+                    f"deliver_at needs a broker of Ariane or RocketMQ 5: {name} ({address}) would deliver at once; "
+                    "use delay_level"
                 )
 
     def close(self) -> None:

@@ -3,7 +3,16 @@
 from types import FunctionType
 from typing import Final
 
-from ariane.message import CLUSTER, DELAY, TRANSACTION_PREPARED, WAIT
+from ariane.message import (
+    CLUSTER,
+    DELAY,
+    DELIVER_TIME,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    TRANSACTION_PREPARED,
+    WAIT,
+)
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command
 from ariane.protocol.fast.property_form import PropertyForm
@@ -15,12 +24,20 @@ HAS_CLUSTER: Final = 1  # bits of `names`
 HAS_WAIT: Final = 2
 HAS_DELAY: Final = 4
 HAS_TRANSACTION: Final = 8
+HAS_TIMER: Final = 16
 
 _CLUSTER: Final = CLUSTER.encode()
 _WAIT: Final = WAIT.encode()
 _DELAY: Final = DELAY.encode()
 _TRANSACTION: Final = TRANSACTION_PREPARED.encode()
-LONGEST_NAME: Final = len(TRANSACTION_PREPARED)  # of these four
+_TIMERS: Final = (
+    TIMER_DELIVER_MS.encode(),
+    TIMER_DELAY_MS.encode(),
+    TIMER_DELAY_SEC.encode(),
+    DELIVER_TIME.encode(),
+)
+_SHORTEST_TIMER: Final = min(map(len, _TIMERS))
+LONGEST_NAME: Final = len(DELIVER_TIME)  # of all these
 _SEARCHED: Final = [
     (VALUE_END + name + NAME_END, bit)
     for name, bit in (
@@ -28,6 +45,7 @@ _SEARCHED: Final = [
         (_WAIT, HAS_WAIT),
         (_DELAY, HAS_DELAY),
         (_TRANSACTION, HAS_TRANSACTION),
+        *((name, HAS_TIMER) for name in _TIMERS),
     )
 ]
 _NONE: Final = b""
@@ -192,7 +210,9 @@ def name_bit(name: bytes) -> int:
         return HAS_DELAY
     if name == _CLUSTER:
         return HAS_CLUSTER
-    return HAS_TRANSACTION if name == _TRANSACTION else 0
+    if name == _TRANSACTION:
+        return HAS_TRANSACTION
+    return HAS_TIMER if len(name) >= _SHORTEST_TIMER and name in _TIMERS else 0
 
 
 PLAIN: Final = isinstance(names_in, FunctionType)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ariane.env import Files
-from ariane.message import SCHEDULE_TOPIC
+from ariane.message import SCHEDULE_TOPIC, TIMER_TOPIC
+from ariane.store.dispatch import timer_code
 from ariane.store.index.index import hashes_of
 from ariane.store.index.index_file import HEADER, HEADER_SIZE, INDEX_ENTRY, INDEX_ENTRY_SIZE, SLOT_SIZE
 from ariane.store.index.repair import index_names, index_shape
@@ -111,6 +112,8 @@ def _contradiction(unit: Dispatched, topic: str, queue_id: int, number: int, siz
 def _is_code_of(unit: Dispatched, code: int) -> bool:
     if unit.topic == SCHEDULE_TOPIC and value_of(unit.properties, b"DELAY\x01") is not None:
         return code >= unit.store_time  # when it is due: the table of delays is not in the store
+    if unit.topic == TIMER_TOPIC and (due := timer_code(unit.properties)):
+        return code == due
     return code == unit.tags_code
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
-from ariane.message import SCHEDULE_TOPIC
+from ariane.message import SCHEDULE_TOPIC, TIMER_TOPIC
 from ariane.protocol.native import i32, i64
 from ariane.store.layout import file_name
 from ariane.store.queue.entries import BLANK_ENTRY, BLANK_SIZE, ENTRY, ENTRY_SIZE, PLAIN
@@ -87,7 +87,7 @@ class ConsumeQueue:
         self.max_physical = -1  # end of the last message
         self.key_hash = 0
         self._fresh: BytesWriter | None = None  # newest entries, moved into `tail` on demand
-        self.is_schedule = topic == SCHEDULE_TOPIC
+        self.is_schedule = topic in (SCHEDULE_TOPIC, TIMER_TOPIC)
         self.is_dirty = False
         """Whether the table lists this queue as one with entries to write."""
         self.dropped = False
