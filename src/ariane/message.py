@@ -115,7 +115,7 @@ class Message:
     """A message to send.
 
     `delay_level` is one of the broker's levels (1 to 18 unless it is configured otherwise). `deliver_at` is a time in
-    milliseconds since 1970; only brokers of RocketMQ 5 honour it, and `send` refuses it for older ones. With
+    milliseconds since 1970; brokers of Ariane and RocketMQ 5 keep it, and `send` refuses it for older ones. With
     `wait_store=False` the broker answers before a flush or a slave is done. ValueError for a key with blanks, which
     separate keys, and for a property whose name is reserved or whose value is empty.
 

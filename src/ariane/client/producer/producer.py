@@ -22,7 +22,7 @@ from ariane.client.producer.sending import Sender
 from ariane.client.results import SendResult
 from ariane.env import Env
 from ariane.errors import ArianeError, InvalidMessage, ReplyTimeout, RequestTimeout, SendError
-from ariane.message import DELIVER_TIME, Message, MessageQueue, ReceivedMessage
+from ariane.message import DELIVER_TIME, TIMER_CANCEL, Message, MessageQueue, ReceivedMessage
 from ariane.remoting import RpcHook
 
 log = logging.getLogger("ariane.client")
@@ -150,6 +150,17 @@ class Producer(Lifecycle):
         if DELIVER_TIME in out.properties:
             await self._sender.check_timers(out)
         await self._sender.send_oneway(out, await self._choose(message, queue, selector, hash_key))
+
+    async def cancel(self, message: Message, result: SendResult, *, timeout: float | None = None) -> None:
+        """Cancel the delivery of a message that was sent with `deliver_at` and is not due yet; `result` is its result.
+
+        BrokerRefused when the time is over. RocketMQ's brokers cancel from 5.1 on.
+        """
+        if message.deliver_at is None:
+            raise InvalidMessage("only a message with deliver_at can be cancelled")
+        stop = Message(message.topic, b"-", deliver_at=message.deliver_at)
+        stop.properties[TIMER_CANCEL] = result.message_id
+        await self.send(stop, queue=result.queue, timeout=timeout)
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None

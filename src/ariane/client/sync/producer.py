@@ -98,6 +98,13 @@ class Producer(Lifecycle):
         """Send without a response: fast, and without knowing whether the message was stored."""
         self._portal.run(self._client.send_oneway(message, queue=queue, selector=selector, hash_key=hash_key))
 
+    def cancel(self, message: Message, result: SendResult, *, timeout: float | None = None) -> None:
+        """Cancel the delivery of a message that was sent with `deliver_at` and is not due yet; `result` is its result.
+
+        BrokerRefused when the time is over. RocketMQ's brokers cancel from 5.1 on.
+        """
+        self._portal.run(self._client.cancel(message, result, timeout=timeout))
+
     def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: float | None = None
     ) -> list[SendResult]:
