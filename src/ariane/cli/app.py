@@ -27,6 +27,7 @@ COMMANDS = {
     "tail": Lazy("messages", "tail", "broker"),
     "store": Lazy("store", "app", "broker"),
     "acl": Lazy("acl", "app", "broker"),
+    "doctor": Lazy("doctor", "doctor", "broker"),
     "guarantee": Lazy("guarantee", "app", "guarantee"),
     "pipeline": Lazy("pipeline", "app", "spark"),
     "app": Lazy("application", "app", "app"),

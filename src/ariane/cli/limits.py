@@ -28,6 +28,16 @@ def raise_open_files() -> int | None:
     return None if soft == resource.RLIM_INFINITY else soft
 
 
+def open_files_limit() -> int | None:
+    """How far the limit of open files can be raised; nothing where there is none."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return None if hard == resource.RLIM_INFINITY else hard
+
+
 def few_files_warning(limit: int | None) -> str | None:
     """What to tell somebody whose broker would run out of files; nothing when there are enough."""
     if limit is None or limit >= ENOUGH:

@@ -17,6 +17,7 @@ from ariane.remoting import Connection
 from ariane.store import MessageStore
 
 _NO_POOL = 2**31 - 1  # what a broker without a transient pool shows for it
+_SHOWN_GROUPS = 20
 _NOTHING_WAITS = (
     "sendThreadPoolQueueSize",
     "pullThreadPoolQueueSize",
@@ -89,5 +90,9 @@ class RuntimeInfoHandler:
         seen = self._clients.inconsistencies_seen
         if not seen:
             return {}
-        now = len(self._clients.inconsistencies())
-        return {"inconsistentSubscriptionGroups": str(now), "subscriptionInconsistenciesSeen": str(seen)}
+        now = self._clients.inconsistencies()
+        return {
+            "inconsistentSubscriptionGroups": str(len(now)),
+            "inconsistentSubscriptionGroupNames": ", ".join(found.group for found in now[:_SHOWN_GROUPS]),
+            "subscriptionInconsistenciesSeen": str(seen),
+        }
