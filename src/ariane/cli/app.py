@@ -25,12 +25,18 @@ COMMANDS = {
     "broker": Lazy("servers", "broker", "broker"),
     "send": Lazy("messages", "send", "broker"),
     "tail": Lazy("messages", "tail", "broker"),
+    "admin": Lazy("admin.main", "admin", "broker"),
     "store": Lazy("store", "app", "broker"),
     "acl": Lazy("acl", "app", "broker"),
     "doctor": Lazy("doctor", "doctor", "broker"),
     "guarantee": Lazy("guarantee", "app", "guarantee"),
     "pipeline": Lazy("pipeline", "app", "spark"),
     "app": Lazy("application", "app", "app"),
+}
+
+
+RAW: dict[str, dict[Any, Any]] = {  # commands that read their words themselves
+    "admin": {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []},
 }
 
 
@@ -54,7 +60,7 @@ def _load(name: str, lazy: Lazy) -> Any:
         found = getattr(import_module(f"ariane.cli.{lazy.module}"), lazy.attribute)
     if not isinstance(found, typer.Typer):
         alone = typer.Typer(add_completion=False)
-        alone.command(name)(found)
+        alone.command(name, context_settings=RAW.get(name))(found)
         found = alone
     command = typer.main.get_command(found)
     command.name = name

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ariane.client.admin.requests import AdminRequests
-from ariane.errors import ArianeError, ProtocolError
+from ariane.errors import ArianeError, ClientError, ProtocolError
 from ariane.message import MessageQueue
 from ariane.protocol import fastjson
 from ariane.protocol.bodies import ConsumeStats, KVTable, QueryConsumeQueueResponseBody
@@ -128,6 +128,8 @@ class BrokerAdmin(AdminRequests):
         """Entries of a consumequeue; with a group, whether each passes its filter."""
         header = QueryConsumeQueueRequest(queue.topic, queue.queue_id, index, count, group)
         response = await self._running().wire.ask(address, RequestCode.QUERY_CONSUME_QUEUE, header)
+        if not response.body:
+            raise ClientError(f"{queue.topic} queue {queue.queue_id} has no entry {index}: {response.remark}")
         return QueryConsumeQueueResponseBody.decode(response.body)
 
 
