@@ -52,13 +52,14 @@ class Apache:
 
     name = "apache"
 
-    def __init__(self, build: Build, home: Path, flush: str) -> None:
+    def __init__(self, build: Build, home: Path, flush: str, *, more: str = "") -> None:
         self._names = ApacheNamesrv(build, home / "namesrv")
         self.namesrv = self._names.address
         port = free_port(-2, 1)
+        self.address = f"127.0.0.1:{port}"
         broker = home / "broker"
         write_logback(broker, "broker")
-        (broker / "broker.conf").write_text(settings(port, self.namesrv, broker / "store", flush))
+        (broker / "broker.conf").write_text(settings(port, self.namesrv, broker / "store", flush) + more)
         main = ["ariane.peers.Server", "org.apache.rocketmq.broker.BrokerStartup", "-c", str(broker / "broker.conf")]
         started = time.monotonic()
         command = [word for word in java(build, broker, APACHE_FLAGS, PLAIN, main) if word not in SMALL]

@@ -6,14 +6,19 @@ import msgspec
 
 from ariane.protocol.batch import BatchItem, encode_batch
 from ariane.protocol.codes import RequestCode
+from ariane.protocol.signing import ACCESS_KEY, SIGNATURE, sign
 
 BODY = b"x" * 128
 _HEAD = Struct(">ii")
 
 
-def send_frame(number: int, topic: str, queue: int, body: bytes = BODY) -> bytes:
-    """SEND_MESSAGE_V2 of one message."""
-    return _frame(RequestCode.SEND_MESSAGE_V2, _send_fields(topic, queue, _properties(number), "false"), body, number)
+def send_frame(number: int, topic: str, queue: int, body: bytes = BODY, keys: tuple[str, str] | None = None) -> bytes:
+    """SEND_MESSAGE_V2 of one message, signed when there are an access key and a secret key."""
+    fields = _send_fields(topic, queue, _properties(number), "false")
+    if keys is not None:
+        fields[ACCESS_KEY] = keys[0]
+        fields[SIGNATURE] = sign(keys[1], fields, body)
+    return _frame(RequestCode.SEND_MESSAGE_V2, fields, body, number)
 
 
 def batch_frame(topic: str, number: int, body: bytes, count: int) -> bytes:

@@ -10,6 +10,7 @@ from hmac import compare_digest
 from typing import Final, NoReturn
 
 from ariane.access.accounts import PUB, Account, right_text
+from ariane.access.known import KnownCaller
 from ariane.access.replay import ReplayGuard
 from ariane.access.rules import LiveRules, Rules
 from ariane.env import Clock
@@ -26,6 +27,8 @@ log = logging.getLogger("ariane.access")
 PREFIX: Final = "org.apache.rocketmq.acl.common.AclException: "
 """Begins every refusal, as in RocketMQ: clients tell by it that access was denied."""
 _WHITE: Final = "access.white"  # attribute of a connection: whether its address is white, and by which rules
+
+_KNOWN: Final = "access.known"  # attribute of a connection: a KnownCaller
 
 Need = tuple[str, int]
 """A topic, or a group as `%RETRY%group`, and the right on it."""
@@ -72,10 +75,14 @@ class AccessGate:
 
     def check(self, peer: Peer, request: Command) -> None:
         """Refuse the request unless its rule allows it."""
+        rules = self._rules.current
+        known: KnownCaller | None = peer.attributes.get(_KNOWN)
+        if known is not None and known.passes(rules, request):
+            self._counters.allowed += 1
+            return
         rule = self._table.get(request.code)
         if rule is not None and rule.level is Level.OPEN:
             return
-        rules = self._rules.current
         if self._is_white(peer, rules) and (rule is None or rule.level is not Level.ADMIN):
             account = None
         else:
@@ -86,7 +93,16 @@ class AccessGate:
         if account is not None:
             self._authorize(peer, request, rule, account)
             peer.attributes[ACCOUNT] = account.access_key
+            if request.signed is not None and self._replay is None:
+                self._remember(peer, request, rules, account)
         self._counters.allowed += 1
+
+    def _remember(self, peer: Peer, request: Command, rules: Rules, account: Account) -> None:
+        """Next time such a send or pull needs a good signature alone: what it demands is the same."""
+        known: KnownCaller | None = peer.attributes.get(_KNOWN)
+        if known is None or known.rules is not rules or known.access_key != account.access_key:
+            known = peer.attributes[_KNOWN] = KnownCaller(rules, account.access_key, account.key)
+        known.learn(request)
 
     def _is_white(self, peer: Peer, rules: Rules) -> bool:
         """Whether the peer is on the global white list, computed once a connection and version of the rules."""
@@ -137,12 +153,12 @@ def _is_signed(account: Account, request: Command, fields: dict[str, str]) -> bo
     """Whether the signature is that of the account's secret key; compared in constant time."""
     try:
         given = fields.get(SIGNATURE, "").encode()
-        if compare_digest(account.key.sign(signed_values(fields) + request.body), given):
+        if compare_digest(account.key.sign(signed_values(fields), request.body), given):
             return True
         if request.serialization == BINARY and "" in fields.values():
             # Apache's binary decoder reads an empty value as null, and its signature then covers the word.
             nulls = {name: value or "null" for name, value in fields.items()}
-            return compare_digest(account.key.sign(signed_values(nulls) + request.body), given)
+            return compare_digest(account.key.sign(signed_values(nulls), request.body), given)
     except UnicodeEncodeError:
         pass
     return False

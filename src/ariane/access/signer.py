@@ -52,7 +52,7 @@ class Signer:
             layout = layout_of(fields, command.body)
             stamp = Stamp(self._clock.now_ms(), self._name, next(self._numbers), command.code, layout)
             fields[SIGNED_AT] = stamp.encode()
-        fields[SIGNATURE] = self._key.sign(signed_values(fields) + command.body).decode()
+        fields[SIGNATURE] = self._key.sign(signed_values(fields), command.body).decode()
 
     def after_response(self, peer: str, request: Command, response: Command) -> None:
         """Do nothing: responses are not signed."""

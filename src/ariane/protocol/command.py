@@ -28,6 +28,17 @@ _I32: Final = Struct(">i")
 _H = TypeVar("_H", bound=Header)
 
 
+class SignedText:
+    """The credentials of a request, and the values that its signature covers, joined; the body follows them."""
+
+    __slots__ = ("access_key", "signature", "text")
+
+    def __init__(self, access_key: str, signature: bytes, text: bytes) -> None:
+        self.access_key = access_key
+        self.signature = signature
+        self.text = text
+
+
 class Command:
     """One request or response. `fields` are the header's extension fields, always text."""
 
@@ -41,6 +52,7 @@ class Command:
         "opaque",
         "remark",
         "serialization",
+        "signed",
         "typed",
         "version",
     )
@@ -59,12 +71,15 @@ class Command:
         version: int = VERSION_4_9_7,
         typed: object | None = None,
         raw: bytes = b"",
+        signed: SignedText | None = None,
     ) -> None:
         self.code = code
         self._fields = fields
         self.typed = typed
         """The decoded fields, if the decoder has produced them: a typed header, or what the fast decoder makes."""
         self._raw = raw  # the JSON header that the command was decoded from
+        self.signed = signed
+        """What its signature covers, if the fast decoder has found it; None says nothing about the signature."""
         self.body = body
         self.opaque = opaque
         self.flag = flag

@@ -29,7 +29,7 @@ _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
 class SigningKey:
     """A secret key, prepared: both states of HMAC with the key in them are computed once.
 
-    >>> SigningKey("12345678").sign(b"orders" + b"paid")
+    >>> SigningKey("12345678").sign(b"orders", b"paid")
     b'TfVd36h56cK4PvO6pBlUsXVwwfA='
     """
 
@@ -41,10 +41,12 @@ class SigningKey:
         self._inner = sha1(block.translate(_INNER))
         self._outer = sha1(block.translate(_OUTER))
 
-    def sign(self, text: bytes) -> bytes:
-        """The signature of the values and the body, joined."""
+    def sign(self, text: bytes, body: bytes = b"") -> bytes:
+        """The signature of the values, joined, and the body."""
         inner = self._inner.copy()
         inner.update(text)
+        if body:
+            inner.update(body)
         outer = self._outer.copy()
         outer.update(inner.digest())
         return b2a_base64(outer.digest(), newline=False)
@@ -61,7 +63,7 @@ def sign(secret_key: str, fields: dict[str, str], body: bytes) -> str:
     >>> sign("12345678", {"topic": "orders"}, b"paid")
     'TfVd36h56cK4PvO6pBlUsXVwwfA='
     """
-    return SigningKey(secret_key).sign(signed_values(fields) + body).decode()
+    return SigningKey(secret_key).sign(signed_values(fields), body).decode()
 
 
 class Stamp(NamedTuple):

@@ -15,6 +15,7 @@ from ariane.protocol.fast.hot_headers import HOT_HEADERS, PREFIX
 from ariane.protocol.fast.pulling import pulling_in
 from ariane.protocol.fast.sending import sending_in
 from ariane.protocol.fast.shape import PLAIN, Shape, shape_of
+from ariane.protocol.signing import ACCESS_KEY, SIGNATURE, signed_values
 
 _PULL: Final = int(RequestCode.PULL_MESSAGE)
 _SHAPED: Final = (int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE), _PULL)
@@ -94,6 +95,14 @@ def is_faithful(shape: Shape, header: bytes) -> bool:
             fast, general = shape.read(text), decode_header(JSON, text)
             if fast is None or _values(fast) != _values(general):
                 return False
+            signed = fast.signed
+            if signed is not None:
+                credentials = signed.access_key, signed.signature.decode()
+                fields = general.wire_fields()
+                if credentials != (fields.get(ACCESS_KEY), fields.get(SIGNATURE)):
+                    return False
+                if signed.text != signed_values(fields):
+                    return False
     except (ProtocolError, ResponseError):  # a place is not where a value begins
         return False
     return True

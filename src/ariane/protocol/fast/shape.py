@@ -11,7 +11,7 @@ from typing import Final
 
 from ariane.errors import ResponseError
 from ariane.protocol.codes import RequestCode
-from ariane.protocol.command import Command
+from ariane.protocol.command import Command, SignedText
 from ariane.protocol.fast.matching import stands_at
 from ariane.protocol.fast.property_form import PropertyForm, form_of
 from ariane.protocol.fast.pulling import Pulling, PullKind, pulling_of
@@ -19,11 +19,16 @@ from ariane.protocol.fast.sending import LONGEST_NAME, Sending, SendKind, kind_o
 from ariane.protocol.headers.consume import PullMessageRequest
 from ariane.protocol.headers.send import SendMessageRequestV2
 from ariane.protocol.native import BytesWriter, i64, u8
+from ariane.protocol.signing import ACCESS_KEY, SIGNATURE, UNSIGNED
 
 _SEND_PLACES: Final = [b'"b":"', b'"e":"', b'"g":"', b'"i":"', b'"opaque":']  # in the order in which clients write them
 _SEND_PROBE: Final = [b"probe", b"1234567", b"7654321", b"", b"424242"]  # other values for these places
 _PULL_PLACES: Final = [b'"queueId":"', b'"queueOffset":"', b'"commitOffset":"', b'"opaque":']  # in any order
 _PULL_PROBE: Final = [b"1234567", b"7654321", b"313131", b"424242"]
+_SEND_SIGNED: Final = ["b", "e", "g", "i"]  # the fields at these places, in the order of their names
+_PULL_SIGNED: Final = ["commitOffset", "queueId", "queueOffset"]
+_SIGNATURE_NAME: Final = b'"Signature":"'
+_SIGNATURE_SIZE: Final = 28  # Base64 of 20 bytes
 _PULL: Final = int(RequestCode.PULL_MESSAGE)
 _QUOTE: Final = ord('"')
 _BACKSLASH: Final = ord("\\")
@@ -45,6 +50,42 @@ class Shape(ABC):
         self._language = command.language
         self._version = command.version
         self._at: i64 = 0
+        self._number_at: i64 = 0  # where the digits that `_number` read begin
+        self._hole_place: i64 = -1  # of the part that the signature is in, if any
+        self._before_hole = b""
+        self._after_hole = b""
+        self._signature = b""  # as `_follows` or `_ends` found it
+        self._access_key = ""
+        self._constants: list[bytes] = []  # signed values before, between and after those that differ
+
+    def sign(self, fields: dict[str, str], varying: list[str]) -> bool:
+        """Treat the signature as one more place. `varying` names the fields at the other places, in signed order.
+
+        False when these fields have no signature of the usual form, or not where it is expected.
+        """
+        signature = fields.get(SIGNATURE, "")
+        mark = _SIGNATURE_NAME + signature.encode()
+        found = [place for place, part in enumerate(self._parts) if mark in part]
+        if len(signature) != _SIGNATURE_SIZE or len(found) != 1 or self._parts[found[0]].count(_SIGNATURE_NAME) != 1:
+            return False
+        constants = [""]
+        left = list(varying)
+        for name in sorted(name for name in fields if name not in UNSIGNED):
+            if left and name == left[0]:
+                left.pop(0)
+                constants.append("")
+            else:
+                constants[-1] += fields[name]
+        if left:
+            return False
+        part = self._parts[found[0]]
+        start = part.find(_SIGNATURE_NAME) + len(_SIGNATURE_NAME)
+        self._hole_place = found[0]
+        self._before_hole = part[:start]
+        self._after_hole = part[start + _SIGNATURE_SIZE :]
+        self._access_key = fields.get(ACCESS_KEY, "")
+        self._constants = [text.encode() for text in constants]
+        return True
 
     @abstractmethod
     def read(self, header: bytes) -> Command | None:
@@ -59,7 +100,7 @@ class Shape(ABC):
         mixed = [piece for pair in zip(self._parts, self._probe, strict=False) for piece in pair]
         return b"".join([*mixed, self._parts[-1]])
 
-    def _command(self, opaque: int, header: bytes, typed: object) -> Command:
+    def _command(self, opaque: int, header: bytes, typed: object, signed: SignedText | None) -> Command:
         return Command(
             self._code,
             opaque=opaque,
@@ -68,19 +109,38 @@ class Shape(ABC):
             version=self._version,
             typed=typed,
             raw=header,
+            signed=signed,
         )
 
-    def _follows(self, header: bytes, place: int) -> bool:
+    def _follows(self, header: bytes, place: i64) -> bool:
         """Step over the text before a place, if it is there."""
+        if place == self._hole_place:
+            return self._passes_signature(header)
         part = self._parts[place]
         if not stands_at(part, header, self._at):
             return False
         self._at += len(part)
         return True
 
+    def _passes_signature(self, header: bytes) -> bool:
+        """Step over a part with a signature in it, and keep that."""
+        start = self._at + len(self._before_hole)
+        end = start + _SIGNATURE_SIZE
+        if not stands_at(self._before_hole, header, self._at) or not stands_at(self._after_hole, header, end):
+            return False
+        at = start
+        while at < end:
+            byte: i64 = header[at]
+            if not (97 <= byte <= 122 or 65 <= byte <= 90 or 47 <= byte <= 57 or byte == 43 or byte == 61):
+                return False
+            at += 1
+        self._signature = header[start:end]
+        self._at = end + len(self._after_hole)
+        return True
+
     def _ends(self, header: bytes) -> bool:
-        last = self._parts[-1]
-        return self._at + len(last) == len(header) and stands_at(last, header, self._at)
+        last: i64 = len(self._parts) - 1
+        return self._follows(header, last) and self._at == len(header)
 
     def _number(self, header: bytes, place: int) -> i64:
         """The digits at a place; -1 when there are none, too many, or a zero before others, which JSON has not."""
@@ -88,6 +148,7 @@ class Shape(ABC):
             return -1
         size: i64 = len(header)
         start = self._at
+        self._number_at = start
         at = start
         value: i64 = 0
         while at < size and 48 <= header[at] <= 57:
@@ -134,9 +195,11 @@ class SendShape(Shape):
         queue_id = self._number(header, 1)
         if queue_id < 0 or queue_id > _MAX_I32:
             return None
+        queue_at, queue_end = self._number_at, self._at
         born = self._number(header, 2)
         if born < 0:
             return None
+        born_at, born_end = self._number_at, self._at
 
         # The properties, by the form of those before, or else byte by byte: ASCII, and only separators are escaped.
         if not self._follows(header, 3):
@@ -182,7 +245,14 @@ class SendShape(Shape):
         opaque = self._number(header, 4)
         if opaque < 0 or opaque > _MAX_I32 or not self._ends(header):
             return None
-        return self._command(opaque, header, Sending(self._kind, queue_id, born, text, names, form))
+        sending = Sending(self._kind, queue_id, born, text, names, form)
+        signed: SignedText | None = None
+        if self._hole_place >= 0:
+            c = self._constants
+            queue, time = header[queue_at:queue_end], header[born_at:born_end]
+            values = [c[0], self._topic, c[1], queue, c[2], time, c[3], sending.properties, c[4]]
+            signed = SignedText(self._access_key, self._signature, b"".join(values))
+        return self._command(opaque, header, sending, signed)
 
 
 class PullShape(Shape):
@@ -201,21 +271,34 @@ class PullShape(Shape):
         offset: i64 = -1
         commit: i64 = -1
         opaque: i64 = -1
+        is_signed = self._hole_place >= 0
+        queue_text = offset_text = commit_text = b""
         for place in range(len(self._parts) - 1):
             value = self._number(header, place)
             if value < 0:
                 return None
             if place == self._queue_at:
                 queue_id = value
+                if is_signed:
+                    queue_text = header[self._number_at : self._at]
             elif place == self._offset_at:
                 offset = value
+                if is_signed:
+                    offset_text = header[self._number_at : self._at]
             elif place == self._commit_at:
                 commit = value
+                if is_signed:
+                    commit_text = header[self._number_at : self._at]
             else:
                 opaque = value
         if queue_id > _MAX_I32 or opaque > _MAX_I32 or not self._ends(header):
             return None
-        return self._command(opaque, header, Pulling(self._kind, queue_id, offset, commit))
+        signed: SignedText | None = None
+        if is_signed:
+            c = self._constants
+            values = [c[0], commit_text, c[1], queue_text, c[2], offset_text, c[3]]
+            signed = SignedText(self._access_key, self._signature, b"".join(values))
+        return self._command(opaque, header, Pulling(self._kind, queue_id, offset, commit), signed)
 
 
 def _separator(header: bytes, at: i64, size: i64) -> i64:
@@ -250,10 +333,15 @@ def shape_of(header: bytes, command: Command) -> Shape | None:
                 at += 1
     parts.append(header[at:])
     try:
+        shape: Shape
         if is_pull:
             probe = [_PULL_PROBE[order.index(place)] for place in range(len(order))]
-            return PullShape(parts, probe, command, pulling_of(command.parsed(PullMessageRequest)).kind, order)
-        return SendShape(parts, command, kind_of(command.parsed(SendMessageRequestV2)))
+            shape = PullShape(parts, probe, command, pulling_of(command.parsed(PullMessageRequest)).kind, order)
+        else:
+            shape = SendShape(parts, command, kind_of(command.parsed(SendMessageRequestV2)))
+        if _SIGNATURE_NAME in header and b"null" not in header:
+            shape.sign(command.fields, _PULL_SIGNED if is_pull else _SEND_SIGNED)
+        return shape
     except (ResponseError, UnicodeEncodeError):  # the handler answers with the error
         return None
 

@@ -1,0 +1,52 @@
+"""Senders and pullers of a connection that were let in: the next such request needs a good signature alone."""
+
+from hmac import compare_digest
+from typing import Final
+
+from ariane.protocol.command import Command
+from ariane.protocol.fast.pulling import Pulling
+from ariane.protocol.fast.sending import Sending
+from ariane.protocol.signing import SigningKey
+
+_MOST: Final = 64  # kinds of requests of one connection
+
+
+class KnownCaller:
+    """An account on a connection, and the kinds of sends and pulls that its rules allow.
+
+    All requests of a kind come from one shape of header: they have the same code, groups, topic and access key, so
+    that they demand the same rights. `rules` are those by which it was decided; others decide anew.
+    """
+
+    def __init__(self, rules: object, access_key: str, key: SigningKey) -> None:
+        self.rules = rules
+        self.access_key = access_key
+        self._key = key
+        self._kinds: dict[object, bool] = {}
+
+    def passes(self, rules: object, request: Command) -> bool:
+        """Whether the request is of a known kind and well signed; False says nothing about others."""
+        signed = request.signed
+        if signed is None or rules is not self.rules or signed.access_key != self.access_key:
+            return False
+        kind = _kind_of(request)
+        if kind is None or kind not in self._kinds:
+            return False
+        return compare_digest(self._key.sign(signed.text, request.body), signed.signature)
+
+    def learn(self, request: Command) -> None:
+        """Note that a request was let in."""
+        kind = _kind_of(request)
+        if kind is not None:
+            if len(self._kinds) >= _MOST:
+                self._kinds.clear()
+            self._kinds[kind] = True
+
+
+def _kind_of(request: Command) -> object | None:
+    typed = request.typed
+    if isinstance(typed, Sending):
+        return typed.kind
+    if isinstance(typed, Pulling):
+        return typed.kind
+    return None
