@@ -52,6 +52,17 @@ async def pumping(delay: Delay) -> AsyncIterator[Delay]:
     await delay.stop()
 
 
+@pytest.mark.parametrize("turns_later", range(6))
+async def test_delivery_stops_in_whatever_turn_of_its_wait(delay: Delay, clock: ManualClock, turns_later: int) -> None:
+    delay.start()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    clock.advance(IDLE)
+    for _ in range(turns_later):
+        await asyncio.sleep(0)
+    await asyncio.wait_for(delay.stop(), 30)
+
+
 async def turns(condition: Callable[[], bool]) -> bool:
     """Let the loop run until something is so; the clock does not move."""
     for _ in range(50):

@@ -1,12 +1,15 @@
 """The lite pull consumer, against our broker and Apache's."""
 
+from functools import partial
+
 import pytest
 
-from ariane import ConsumeFrom, Message, ReceivedMessage, aio
+from ariane import ConsumeFrom, Message, MessageQueue, ReceivedMessage, aio
 from ariane.client.admin import Admin
 from ariane.client.consumer.lite_pull import LitePullConsumer
 from ariane.client.producer.producer import Producer
 from ariane.errors import ClientError
+from tests.client.inbox import eventually
 from tests.peers import unique
 
 FIRST = ConsumeFrom.FIRST
@@ -26,6 +29,11 @@ async def polled(consumer: LitePullConsumer, count: int) -> list[ReceivedMessage
 async def filled(producer: Producer, topic: str, count: int) -> None:
     for i in range(count):
         await producer.send(Message(topic, b"%d" % i, tags="AB"[i % 2]))
+
+
+async def has(admin: Admin, queue: MessageQueue, count: int) -> bool:
+    """Whether so many messages are in a queue: Apache's broker brings them there a little after a send."""
+    return await admin.max_offset(queue) == count
 
 
 async def test_polling_a_subscribed_topic_gives_all_of_it(ns: str, topic: str, producer: Producer, group: str) -> None:
@@ -55,9 +63,12 @@ async def test_assigned_queues_are_read_whoever_else_does(ns: str, topic: str, p
             await consumer.subscribe(topic)
 
 
-async def test_seeking_goes_anywhere_that_exists(ns: str, topic: str, producer: Producer, group: str) -> None:
+async def test_seeking_goes_anywhere_that_exists(
+    ns: str, topic: str, producer: Producer, group: str, admin: Admin
+) -> None:
     [queue, other, *_] = await producer.queues(topic)
     await producer.send_batch([Message(topic, b"%d" % i) for i in range(6)], queue=queue)
+    await eventually(partial(has, admin, queue, 6), "six messages in the queue")
     async with aio.LitePullConsumer(group, name_servers=ns, consume_from=FIRST) as consumer:
         await consumer.assign([queue])
         assert len(await polled(consumer, 6)) == 6
@@ -79,6 +90,7 @@ async def test_offsets_are_committed_by_hand_or_by_themselves(
 ) -> None:
     [queue, *_] = await producer.queues(topic)
     await producer.send_batch([Message(topic, b"%d" % i) for i in range(6)], queue=queue)
+    await eventually(partial(has, admin, queue, 6), "six messages in the queue")
     manual = aio.LitePullConsumer(group, name_servers=ns, consume_from=FIRST, auto_commit=False, pull_batch=2)
     async with manual as consumer:
         await consumer.assign([queue])

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -72,6 +73,18 @@ async def test_what_is_flushed_already_is_answered_at_once() -> None:
         await eventually(lambda: got == [True])
         store.when_flushed(end, done)
         assert got == [True, True]
+
+
+async def test_what_a_running_flush_covers_is_answered_when_it_ends() -> None:
+    got, done = answers()
+    async with running(MemoryFiles(), ManualClock()) as store:
+        held = threading.Event()
+        store._sync_worker.submit(lambda: held.wait(60) and None)
+        end = store.append(unit()).end_offset
+        store.when_flushed(end, done)
+        store.when_flushed(end, done)  # the round of the first is on its way, and nothing comes after it
+        held.set()
+        await eventually(lambda: got == [True, True])
 
 
 async def test_a_flush_across_two_files_makes_both_durable() -> None:

@@ -39,7 +39,7 @@ class MessageWriter:
         self.rewrite(unit)
         return self.append(unit)
 
-    def append(self, unit: Unit) -> PutResult:
-        """Store a message as it is. The caller looks at the status."""
+    def append(self, unit: Unit, *, copy: bool = True) -> PutResult:
+        """Store a message as it is, usually a copy of a stored one. The caller looks at the status."""
         unit.store_host = self.host
-        return self._store.append(unit)
+        return self._store.append(unit, copy=copy)

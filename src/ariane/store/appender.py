@@ -49,25 +49,25 @@ class Appender:
         self._health = health
         self._stats = stats
 
-    def append(self, unit: Unit) -> PutResult:
+    def append(self, unit: Unit, *, copy: bool = False) -> PutResult:
         """Append one message."""
         queue = self._table.find(unit.topic, unit.queue_id) if self._health.accepts else None
         if queue is None:
             return self._refuse(PutStatus.MESSAGE_ILLEGAL)
-        result = self.put(queue, unit, Marks(unit.properties))
+        result = self.put(queue, unit, Marks(unit.properties), copy)
         unit.queue_offset = result.queue_offset
         unit.physical_offset = result.physical_offset
         unit.store_time = result.store_time
         return result
 
-    def put(self, queue: ConsumeQueue, unit: Unit, marks: Marks) -> PutResult:
-        """Append a message to a queue; `marks` are those of its properties."""
+    def put(self, queue: ConsumeQueue, unit: Unit, marks: Marks, copy: bool = False) -> PutResult:
+        """Append a message to a queue; `marks` are those of its properties. `max_message_size` is not for copies."""
         body, properties = unit.body, unit.properties
         born_host, store_host = unit.born_host, unit.store_host
         if len(properties) > MAX_PROPERTIES:
             return self._refuse(PutStatus.PROPERTIES_TOO_LONG)
         size = fixed_size(born_host, store_host, queue.topic_field) + len(body) + len(properties)
-        if not self._health.accepts or size > self.largest_unit or len(body) > self.max_message_size:
+        if not self._health.accepts or size > self.largest_unit or (len(body) > self.max_message_size and not copy):
             return self._refuse(PutStatus.MESSAGE_ILLEGAL)
         try:
             at = self._log.reserve(size)

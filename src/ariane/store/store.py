@@ -255,11 +255,14 @@ class MessageStore(StoreReader):
         """Begin a burst: what is appended until `dispatch_now` has one store time and becomes visible at once."""
         self._held = True
 
-    def append(self, unit: Unit) -> PutResult:
-        """Append a message and assign its offsets and store time. Does not block."""
+    def append(self, unit: Unit, *, copy: bool = False) -> PutResult:
+        """Append a message and assign its offsets and store time. Does not block.
+
+        A copy of a stored message may be larger than `max_message_size`, which may have been lowered since.
+        """
         if self._held and not self._appender.moment:
             self._appender.moment = self._appender.ask_time()
-        result = self._appender.append(unit)
+        result = self._appender.append(unit, copy=copy)
         self._after_append()
         return result
 

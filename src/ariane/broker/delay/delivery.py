@@ -5,7 +5,6 @@ properties; the tags code of the queue entry is the time at which it is due. del
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -195,10 +194,9 @@ class Delay:
         try:
             await asyncio.wait({sleeper, news}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for waiter in (sleeper, news):
-                waiter.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await waiter
+            # Not awaited: a `stop` that came meanwhile would cancel that wait, and be lost with it.
+            sleeper.cancel()
+            news.cancel()
 
     def deliver_due(self) -> float:
         """Deliver what is due now, a batch of each level; return the seconds until the next turn."""

@@ -139,7 +139,7 @@ class ReplyHandler:
             born_host=connection.peer_host,
             reconsume_times=header.reconsume_times or 0,
         )
-        result = self._writer.append(unit)
+        result = self._writer.append(unit, copy=False)
         if result.status is not PutStatus.OK:
             log.warning("a reply was delivered but not stored: %s", result.status.name)
             return {}

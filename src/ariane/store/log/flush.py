@@ -142,6 +142,9 @@ class Flusher:
             self._suspect = True
             self._health.fail("flush", f"the log could not be made durable: {error}")
         waiters, self._syncing = self._syncing, []
+        if error is None:  # those that came while the round ran may wait for bytes that it made durable
+            waiters = waiters + self._gathering
+            self._gathering = []
         for waiter in waiters:
             if error is None and waiter.end > round_.end:  # came before its bytes did
                 self._gathering.append(waiter)
