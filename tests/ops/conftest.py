@@ -1,0 +1,3 @@
+from tests.broker.conftest import talk_to
+
+__all__ = ["talk_to"]
