@@ -88,10 +88,7 @@ def test_options_that_mean_nothing_here_are_accepted_and_listed() -> None:
 ABSENT_FEATURES = [
     ("brokerRole=SLAVE\nbrokerId=1", "brokerRole: Replication is not available"),
     ("haMasterAddress=127.0.0.1:10912", "haMasterAddress: Replication is not available"),
-    (
-        "enableDLegerCommitLog=true\ndLegerGroup=g\ndLegerPeers=n0-127.0.0.1:40911\ndLegerSelfId=n0",
-        "enableDLegerCommitLog: DLedger is not available",
-    ),
+    ("storePathDLedgerCommitLog=/a,/b", "storePathDLedgerCommitLog: A commitlog in several folders is not available"),
     ("filterServerNums=1", "filterServerNums: Filter servers are not available"),
     ("messageStorePlugIn=com.example.Store", "messageStorePlugIn: Store plug-ins are not available"),
     ("fetchNamesrvAddrByAddressServer=true", "fetchNamesrvAddrByAddressServer: .* list them in namesrvAddr"),

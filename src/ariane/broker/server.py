@@ -27,6 +27,7 @@ from ariane.broker.config.live import LiveOptions
 from ariane.broker.config.store_options import delay_of, store_options
 from ariane.broker.delay_and_transactions import DelayAndTransactions
 from ariane.broker.handlers import request_table
+from ariane.broker.ledger import LedgerGroup, ledger_files, slave_id
 from ariane.broker.message_writer import MessageWriter
 from ariane.broker.metrics.monitor import Monitor
 from ariane.broker.periodic import Periodic
@@ -86,6 +87,7 @@ from ariane.remoting import (
 from ariane.remoting.admission import Admission
 from ariane.remoting.tls_properties import tls_properties
 from ariane.store import MessageStore, RecoveryReport
+from ariane.store.log import CommitLog
 
 log = logging.getLogger("ariane.broker")
 
@@ -132,8 +134,15 @@ class Broker:
         clock, files, random = env.clock, env.files, env.random
         self.live = live = LiveOptions(options)
         self.started_ms = 0
-        self.store = store = MessageStore(store_options(options, delay_of(options)), env)
-        self.role = role = Role(_first_role(options), options.broker_id, store=store)
+        ledger = ledger_files(options, env) if options.dledger_enable else None
+        make_log = CommitLog if ledger is None else ledger.make_log
+        self.store = store = MessageStore(store_options(options, delay_of(options)), env, make_log)
+        # A member of a group decides itself when its store accepts messages.
+        self.role = role = Role(
+            _first_role(options),
+            options.broker_id if ledger is None else slave_id(options),
+            store=store if ledger is None else None,
+        )
         self.writer = writer = MessageWriter(store)
         self.topics = topics = TopicTable(options, clock)
         self.queues = queues = Queues(topics, store)
@@ -171,9 +180,14 @@ class Broker:
         )
         self.acknowledge = acknowledge = Acknowledge(
             store,
-            sync_flush=options.flush_disk_type == "SYNC_FLUSH",
+            sync_flush=options.flush_disk_type == "SYNC_FLUSH" and ledger is None,
             sync_slave=options.broker_role == "SYNC_MASTER",
         )
+        self.group: LedgerGroup | None = None
+        if ledger is not None:
+            self.group = LedgerGroup(options, ledger, store, role, topics, groups, offsets, persistence, client, env)
+            acknowledge.promise_copies(self.group)
+            acknowledge.always = True
         self.cycle = cycle = ReadCycle(
             store,
             clock,
@@ -307,7 +321,7 @@ class Broker:
             found = await asyncio.to_thread(self.store.open)
             _log_recovery(found)
             self.persistence.load()
-            if not found.clean and (moved := self.offsets.limit_to(self.store.max_offset)):
+            if not found.clean and self.group is None and (moved := self.offsets.limit_to(self.store.max_offset)):
                 log.warning("%d committed offsets were beyond the end of their queue and are moved back to it", moved)
                 await self.persistence.save_offsets()  # before new messages take their places
             self._loaded = True
@@ -320,6 +334,8 @@ class Broker:
             self._start_parts()
             await self.role.start()
             await self._start_vip()
+            if self.group is not None:
+                await self.group.start(self.address)
             await self.registration.register()
             self.monitor.ready()
         except BaseException:
@@ -334,6 +350,8 @@ class Broker:
         await self._server.stop()
         if self._vip is not None:
             await self._vip.stop()
+        if self.group is not None:
+            await self.group.stop()
         await self.role.stop()
         while self._started:
             await self._started.pop().stop()

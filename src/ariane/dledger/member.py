@@ -39,6 +39,8 @@ log = logging.getLogger("ariane.dledger")
 
 Committed = Callable[[PutStatus], None]
 _RETRY: Final = 0.5  # seconds between looks at a disk that has failed
+_PREFER: Final = 1.0  # seconds between looks for a preferred leader
+_NEARLY_ALL: Final = 1000  # entries that a preferred leader may lack
 _STOP: Final = 3.0  # seconds that the last entries get to become durable
 
 
@@ -115,6 +117,7 @@ class Member:
         ledger.dropped = self._dropped
         ledger.show(ledger.end_of(ledger.committed_index))
         self._store.flusher.last_unit = lambda: -1  # entries have checksums: no other note of what is durable
+        self._store.when_replicated = self._when_replicated
         self._store.health.accepts_messages(False)
         self._listener.follows(0, None)
         await self._server.start(bind, port)
@@ -126,7 +129,7 @@ class Member:
         elif not self.peers:
             self._begin(HardState())
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._checkpoints()), loop.create_task(self._expire())]
+        self._tasks = [loop.create_task(work) for work in (self._checkpoints(), self._expire(), self._prefer())]
 
     async def stop(self) -> None:
         """Leave the group's work, make what is written durable and note it."""
@@ -227,13 +230,26 @@ class Member:
             deadline = self._env.clock.monotonic() + self.options.commit_timeout_ms / 1000
             self._waiters.append(Waiter(end, deadline, done))
 
+    def _when_replicated(self, end: int, done: Callable[[bool], None]) -> None:
+        self.when_committed(end, lambda status: done(status is PutStatus.OK))
+
+    def accept(self, term: int) -> None:
+        """Accept messages as the leader of `term`, unless that is over."""
+        node = self._node
+        if self.serving and not self._frozen and node is not None and node.hard_state.term == term:
+            self._store.health.accepts_messages(True)
+
     def transfer(self, member: str) -> None:
         """Hand the leadership over; messages are refused from now on. RaftError when that is not possible."""
         assert self._node is not None
         self._node.transfer(member)
+        accepted = self._store.health.accepts
         if member != self.options.id:
             self._store.health.accepts_messages(False)
         self._work()
+        if accepted:  # the core gives up after an election time-out
+            patience = 1.5 * self.options.raft(mixed=self._mixed).election_timeout / 1000
+            asyncio.get_running_loop().call_later(patience, self.accept, self._node.hard_state.term)
 
     # -- inputs --------------------------------------------------------------------------------------------------------
 
@@ -536,6 +552,23 @@ class Member:
             now = self._env.clock.monotonic()
             while self._waiters and self._waiters[0].deadline <= now:
                 self._waiters.popleft().done(PutStatus.OS_PAGE_CACHE_BUSY)
+
+    async def _prefer(self) -> None:
+        """Hand the leadership over to a preferred member that has nearly all entries."""
+        wanted = [id for id in self.options.preferred_leaders if id in self.options.peers]
+        while wanted and self.options.id not in wanted:
+            await self._env.clock.sleep(_PREFER)
+            node = self._node
+            if not self.serving or node is None or self._frozen:
+                continue
+            for id in wanted:
+                progress = node.progress(id)
+                if progress is None or progress[0] != "replicate" or not self.peers[id].ready:
+                    continue
+                if node.log.last_index - progress[1] < _NEARLY_ALL:
+                    log.info("handing the leadership over to %s, which is preferred", id)
+                    self.transfer(id)
+                    break
 
     async def _checkpoints(self) -> None:
         noted = (-1, -1)

@@ -65,6 +65,8 @@ class MessageStore(StoreReader):
         self._held = False
         self._stored_listeners: list[Callable[[], None]] = []
         self._told = 0  # the end of the log when the listeners were last called
+        self.when_replicated: Callable[[int, FlushDone], None] | None = None
+        """Set by a log that other machines keep too: what `when_flushed` waits for instead of the own disk."""
 
     # -- opening --------------------------------------------------------------------------------------------------
 
@@ -326,7 +328,10 @@ class MessageStore(StoreReader):
     def when_flushed(self, end_offset: int, done: FlushDone) -> None:
         """Call `done(True)` once the log is durable up to `end_offset`, `done(False)` if that fails or is too slow."""
         self._commit()
-        self.flusher.wait(end_offset, done)
+        if self.when_replicated is not None:
+            self.when_replicated(end_offset, done)
+        else:
+            self.flusher.wait(end_offset, done)
 
     def dispatch_now(self) -> None:
         """End a burst: commit the log, put what was appended into queues and index, and tell the listeners."""

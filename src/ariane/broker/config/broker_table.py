@@ -114,6 +114,8 @@ OWN_OPTIONS = (
     Option("metricsQueueLagMax", int, 1000, high=100000, live=True, own=True),
     Option("metricsClientPollInterval", int, 60000, high=3600000, unit="ms", own=True),
     *LOG_OPTIONS,
+    Option("dLegerHeartbeatInterval", int, 150, low=10, high=60000, own=True, attr="dledger_heartbeat_ms"),
+    Option("dLegerElectionTimeout", int, 1000, low=20, high=600000, own=True, attr="dledger_election_ms"),
     # Limits; `remoting/limits.py` has the table. Half of what there is for one account leaves room for the others.
     Option("autoCreateTopicMax", int, 20000, own=True),
     Option("autoCreateTopicPerAccountMax", int, 10000, own=True),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ariane.filter.bloom import bloom_bits
 from ariane.settings import Settings, Value
 
@@ -41,6 +43,8 @@ def _check_dledger(settings: Settings) -> None:
     members = [peer.partition("-")[0] for peer in str(settings["dLegerPeers"]).split(";")]
     if settings["dLegerSelfId"] not in members:
         raise settings.error("dLegerSelfId", f"is none of the members {', '.join(members)} of dLegerPeers")
+    if not re.fullmatch("[a-zA-Z][0-9]{1,9}", str(settings["dLegerSelfId"])):
+        raise settings.error("dLegerSelfId", "must be a letter and a number, such as n0: the number tells the brokerId")
 
 
 def _broker_id(settings: Settings) -> int:

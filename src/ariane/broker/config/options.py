@@ -154,6 +154,19 @@ class BrokerOptions:
     """Counts for a master with ASYNC_FLUSH only, as in RocketMQ."""
     enable_schedule_message_stats: bool
     """Count delayed messages when they are delivered."""
+    store_path_dledger: str
+    """The folder of a ledger's entries, as effective: below the root unless set."""
+    dledger_enable: bool
+    """Whether this broker is a member of a DLedger group."""
+    dledger_group: str
+    dledger_peers: str
+    """`n0-host:port;n1-host:port`."""
+    dledger_self_id: str
+    preferred_leader_id: str
+    """Ids of members, separated by semicolons."""
+    dledger_heartbeat_ms: int
+    """Between members that all run Ariane."""
+    dledger_election_ms: int
     bind_address: str
     """The address to listen on."""
     frame_max_length: int
@@ -239,6 +252,9 @@ class BrokerOptions:
         settings = effective(settings)
         attributes: dict[str, Any] = settings.attributes()
         attributes["store_path_commit_log"] = attributes["store_path_commit_log"] or _commitlog_path(settings)
+        for name in ("dledger_group", "dledger_peers", "dledger_self_id", "preferred_leader_id"):
+            attributes[name] = attributes[name] or ""
+        attributes["store_path_dledger"] = attributes["store_path_dledger"] or _ledger_path(settings)
         attributes["mapped_file_size_consume_queue"] = _whole_entries(attributes["mapped_file_size_consume_queue"])
         return cls(settings=settings, **attributes)
 
@@ -276,6 +292,10 @@ class BrokerOptions:
 
 def _commitlog_path(settings: Settings) -> str:
     return f"{settings['storePathRootDir']}/commitlog"
+
+
+def _ledger_path(settings: Settings) -> str:
+    return f"{settings['storePathRootDir']}/dledger-{settings['dLegerSelfId']}/data"
 
 
 def _whole_entries(size: int) -> int:

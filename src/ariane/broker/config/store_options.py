@@ -15,7 +15,7 @@ def store_options(options: BrokerOptions, delay_ms: Callable[[int], int] | None 
     flush: FlushKind = "SYNC_FLUSH" if options.flush_disk_type == "SYNC_FLUSH" else "ASYNC_FLUSH"
     return StoreOptions(
         root=Path(options.store_path_root_dir),
-        commitlog=Path(options.store_path_commit_log),
+        commitlog=Path(options.store_path_dledger if options.dledger_enable else options.store_path_commit_log),
         commitlog_file_size=options.mapped_file_size_commit_log,
         consumequeue_file_entries=options.mapped_file_size_consume_queue // ENTRY_SIZE,
         index_enabled=options.message_index_enable,
@@ -26,7 +26,9 @@ def store_options(options: BrokerOptions, delay_ms: Callable[[int], int] | None 
         flush_interval=ms(options.flush_interval_commit_log_ms),
         flush_least_pages=options.flush_commit_log_least_pages,
         flush_thorough_interval=ms(options.flush_commit_log_thorough_interval_ms),
-        transient_store_pool=options.transient_store_pool_enable and options.broker_role != "SLAVE",
+        transient_store_pool=options.transient_store_pool_enable
+        and options.broker_role != "SLAVE"
+        and not options.dledger_enable,
         commit_interval=ms(options.commit_interval_commit_log_ms),
         warm_files=options.warm_maped_file_enable,
         flush_consumequeue_interval=ms(options.flush_interval_consume_queue_ms),

@@ -31,6 +31,8 @@ class Acknowledge:
         self.waits: list[Wait] = []
         """The promises. Others hold this list, so it is changed in place."""
         self.copies: Copies | None = None
+        self.always = False
+        """Whether a send waits though its client does not ask for it: a member of a DLedger group promises more."""
         self.waiting = 0
         """Sends that are stored and wait for their promises."""
         if sync_flush:

@@ -118,7 +118,9 @@ class SendHandler:
         self._cycle.puts += 1
         if request.flag & ONEWAY:
             return None
-        waits = bool(self._promises) and waits_for_store(sending.properties, sending.names)
+        waits = bool(self._promises) and (
+            self._acknowledge.always or waits_for_store(sending.properties, sending.names)
+        )
         if waits or target.is_new or target.retry_group:  # a dead-letter topic may be new too
             self._answer_later(connection, request, result, queue_id, waits)
             return None

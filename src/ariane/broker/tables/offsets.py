@@ -137,6 +137,13 @@ class OffsetTable:
         else:
             readers[queue_id] = reader
 
+    def raise_to(self, key: str, queue_id: int, offset: int) -> None:
+        """Take over the offset that another member of the group knows, unless a higher one is known here."""
+        queues = self._offsets.setdefault(key, {})
+        if offset > queues.get(queue_id, -1):
+            queues[queue_id] = offset
+            self._mark(key)
+
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Set an offset, forward or back, and let the group's clients commit the same offset afterwards."""
         key = offset_key(topic, group)

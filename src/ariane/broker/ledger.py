@@ -1,0 +1,191 @@
+"""The broker as a member of a DLedger group: its role follows the group's elections, its sends wait for a majority."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Final
+
+from ariane.broker.config import BrokerOptions
+from ariane.broker.role import Role, RoleKind
+from ariane.broker.send.acknowledge import Done
+from ariane.broker.tables.groups import GroupTable
+from ariane.broker.tables.offsets import OffsetTable
+from ariane.broker.tables.persistence import Persistence
+from ariane.broker.tables.topics import TopicTable
+from ariane.dledger.files import LedgerFiles, ledger_folder
+from ariane.dledger.member import Member
+from ariane.dledger.options import MemberOptions, parse_peers
+from ariane.dledger.wire import METADATA, Metadata
+from ariane.env import Env
+from ariane.errors import ArianeError
+from ariane.protocol.bodies import ConsumerOffsetTable, SubscriptionGroupTable, TopicConfigTable
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.command import Command
+from ariane.remoting import Client
+from ariane.store import MessageStore, PutResult
+from ariane.store.layout import log_names
+from ariane.store.results import StoreDamaged
+
+log = logging.getLogger("ariane.broker")
+
+ASK_TIMEOUT: Final = 1.0  # seconds for another member to tell what it knows
+
+
+def ledger_files(options: BrokerOptions, env: Env) -> LedgerFiles:
+    """The files of this broker's ledger; StoreDamaged when the folder holds the log of a plain broker."""
+    plain = Path(options.store_path_commit_log)
+    if log_names(env.files, plain):
+        raise StoreDamaged(
+            f"{plain} holds the messages of a broker without DLedger, which a ledger does not continue: start with an "
+            "empty storePathRootDir and send them again, or set enableDLegerCommitLog=false; nothing was changed"
+        )
+    return LedgerFiles(ledger_folder(Path(options.store_path_root_dir), options.dledger_self_id), env.files)
+
+
+def slave_id(options: BrokerOptions) -> int:
+    """The brokerId of a member that follows, as Apache's: the number in its name and one."""
+    return int(options.dledger_self_id[1:]) + 1
+
+
+class LedgerGroup:
+    """This broker's place in its group. The group elects; the role of the broker follows, one change after the other.
+
+    A new leader takes over what the other members know of topics, groups and offsets before it serves: they were told
+    by leaders in the meantime.
+    """
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        files: LedgerFiles,
+        store: MessageStore,
+        role: Role,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        persistence: Persistence,
+        client: Client,
+        env: Env,
+    ) -> None:
+        self.member = Member(
+            MemberOptions(
+                group=options.dledger_group,
+                id=options.dledger_self_id,
+                peers=parse_peers(options.dledger_peers),
+                heartbeat_ms=options.dledger_heartbeat_ms,
+                election_ms=options.dledger_election_ms,
+                preferred_leaders=tuple(id for id in options.preferred_leader_id.split(";") if id),
+            ),
+            files,
+            store,
+            env,
+            self,
+        )
+        self._bind = options.bind_address
+        self._slave_id = slave_id(options)
+        self._role = role
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._persistence = persistence
+        self._client = client
+        self._wanted: tuple[bool, int] = (False, 0)  # whether this member leads, and the term
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    # What sends wait for.
+
+    @property
+    def enough(self) -> bool:
+        """Whether sends are accepted: the store refuses them where this member does not lead."""
+        return True
+
+    def wait(self, result: PutResult, done: Done) -> None:
+        """Call `done` when a majority has a message durably, or nobody knows whether it will."""
+        self.member.when_committed(result.end_offset, done)
+
+    # Start and stop.
+
+    async def start(self, address: str) -> None:
+        """Take part in the group; `address` is where clients find this broker."""
+        self.member.broker_address = address
+        self._task = asyncio.get_running_loop().create_task(self._follow_elections(), name="follow elections")
+        await self.member.start(self._bind)
+
+    async def stop(self) -> None:
+        """Leave the group's work."""
+        await self.member.stop()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    # Elections.
+
+    def leads(self, term: int) -> None:
+        """This member leads and knows all that is committed."""
+        self._want(True, term)
+
+    def follows(self, term: int, leader: str | None) -> None:
+        """Another member leads, or none yet."""
+        self._want(False, term)
+
+    def _want(self, leads: bool, term: int) -> None:
+        self._wanted = (leads, term)
+        self._changed.set()
+
+    async def _follow_elections(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            leads, term = self._wanted
+            try:
+                if leads:
+                    await self._take_over(term)
+                elif self._role.is_master or self._role.epoch != term:
+                    await self._role.become_slave(self._slave_id, term)
+            except Exception:
+                log.exception("the change of the role failed; it is tried again at the next election")
+
+    async def _take_over(self, term: int) -> None:
+        """Merge what the other members know, change the role, and accept messages if this member leads still."""
+        await asyncio.gather(*(self._merge_from(id) for id in self.member.peers))
+        await self._persistence.save_all()
+        if self._wanted != (True, term):
+            return
+        await self._role.become_master(term, RoleKind.SYNC_MASTER)
+        self.member.accept(term)
+
+    async def _merge_from(self, id: str) -> None:
+        """Take over topics and groups that are missing here, and offsets that are higher."""
+        peer = self.member.peers[id]
+        if not peer.ready:
+            return
+        try:
+            metadata = Metadata.decode(await peer.request(METADATA, self.member.metadata(id).encode(), ASK_TIMEOUT))
+            address = metadata.ariane.broker if metadata.ariane is not None else ""
+            if not address:
+                return
+            offsets = ConsumerOffsetTable.decode(await self._ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET))
+            topics = TopicConfigTable.decode(await self._ask(address, RequestCode.GET_ALL_TOPIC_CONFIG))
+            groups = SubscriptionGroupTable.decode(
+                await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+            )
+        except ArianeError as error:
+            log.warning("%s did not tell what it knows of offsets and topics: %s", id, error)
+            return
+        for name, topic in topics.topic_config_table.items():
+            if name not in self._topics:
+                self._topics.update(topic)
+        for name, group in groups.subscription_group_table.items():
+            if name not in self._groups:
+                self._groups.update(group)
+        for key, queues in offsets.offset_table.items():
+            for queue_id, offset in queues.items():
+                self._offsets.raise_to(key, queue_id, offset)
+
+    async def _ask(self, address: str, code: RequestCode) -> bytes:
+        answer = await self._client.request(address, Command(code), ASK_TIMEOUT)
+        return answer.body

@@ -1,0 +1,81 @@
+"""Brokers of one DLedger group in this process, with a name server."""
+
+from pathlib import Path
+from typing import Any
+
+from ariane.broker.server import Broker
+from ariane.env import Env
+from ariane.namesrv import NameServer, NamesrvOptions
+from tests.broker.talk import small_options
+from tests.dledger.group import free_ports, until
+from tests.peers import free_port
+
+
+class BrokerGroup:
+    """Brokers n0, n1, n2 of the group and broker name `ledger`."""
+
+    def __init__(self, root: Path, **options: Any) -> None:
+        self.root = root
+        self.brokers: dict[str, Broker] = {}
+        self.peers = ";".join(f"n{n}-127.0.0.1:{port}" for n, port in enumerate(free_ports(3)))
+        self.name_server: NameServer | None = None
+        self._options = options
+        self._ports: dict[str, int] = {}
+
+    @property
+    def name_servers(self) -> str:
+        assert self.name_server is not None
+        return self.name_server.address
+
+    async def start(self, *ids: str) -> None:
+        if self.name_server is None:
+            home = self.root / "namesrv"
+            home.mkdir()
+            text = f"listenPort = 0\nbindAddress = 127.0.0.1\nrocketmqHome = {home}\nkvConfigPath = {home}/kv.json\n"
+            self.name_server = NameServer(NamesrvOptions.load(text), Env())
+            await self.name_server.start()
+        for id in ids or ("n0", "n1", "n2"):
+            self._ports.setdefault(id, free_port(-2, 1))
+            options = small_options(
+                self.root / id,
+                brokerName="ledger",
+                namesrvAddr=self.name_servers,
+                enableDLegerCommitLog=True,
+                dLegerGroup="ledger",
+                dLegerPeers=self.peers,
+                dLegerSelfId=id,
+                listenPort=self._ports[id],
+                **self._options,
+            )
+            broker = Broker(options, Env())
+            await broker.start()
+            self.brokers[id] = broker
+
+    async def stop(self, *ids: str) -> None:
+        for id in ids or tuple(self.brokers):
+            await self.brokers.pop(id).stop()
+        if not ids and self.name_server is not None:
+            await self.name_server.stop()
+
+    async def master(self) -> str:
+        """The id of the broker that accepts messages and is registered as master, once there is one."""
+        found: list[str] = []
+
+        def accepting() -> bool:
+            found[:] = [
+                id for id, broker in self.brokers.items() if broker.store.health.accepts and self._known(broker)
+            ]
+            return bool(found)
+
+        await until(accepting)
+        return found[0]
+
+    def _known(self, broker: Broker) -> bool:
+        assert self.name_server is not None
+        return self.registered().get(0) == broker.address
+
+    def registered(self) -> dict[int, str]:
+        """Addresses by brokerId, as the name server has them."""
+        assert self.name_server is not None
+        table = self.name_server._routes.cluster_info().broker_addr_table
+        return dict(table["ledger"].broker_addrs) if "ledger" in table else {}
