@@ -19,7 +19,9 @@ OPTIONS = HaOptions(cluster="c", broker="b", heartbeat_interval=0.2, retry_inter
 
 def new_store(files: MemoryFiles | None = None, file_size: int = FILE_SIZE) -> MessageStore:
     """A store in memory, opened; nothing runs in the background."""
-    options = StoreOptions(root=ROOT, commitlog_file_size=file_size, index_slots=64, index_entries=256)
+    options = StoreOptions(
+        root=ROOT, commitlog_file_size=file_size, consumequeue_file_entries=1000, index_slots=64, index_entries=256
+    )
     store = MessageStore(options, Env(files=files or MemoryFiles()))
     store.open()
     return store

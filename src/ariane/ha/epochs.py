@@ -19,6 +19,7 @@ class _Content(msgspec.Struct):
     node: str
     entries: list[EpochEntry]
     promised: bool = False
+    floor: int = 0
 
 
 class Epochs:
@@ -63,25 +64,28 @@ class Epochs:
         """The newest epoch; 0 when there is none."""
         return self._content.entries[-1].epoch if self._content.entries else 0
 
-    @property
-    def promised(self) -> bool:
-        """Whether a master's sends waited for this copy, so that its bytes may have been acknowledged."""
-        return self._content.promised
+    def protected(self, end: int) -> int:
+        """Of a log that ends at `end`, the part that must not be dropped: sends may have been acknowledged for it.
+
+        That is everything which this node had as a slave while its master's sends waited for it.
+        """
+        return end if self._content.promised else min(self._content.floor, end)
 
     def begin(self, end: int, *, promote: bool = False) -> EpochEntry:
         """Begin a run as master with a log that ends at `end`; `promote` begins a new epoch."""
         entries = [entry for entry in self._content.entries if entry.start < end]
         entry = EpochEntry(max(self.current, 1) + promote, end, self._name())
-        self._save([*entries, entry], promised=False)
+        self._save(_Content(self.node, [*entries, entry], promised=False, floor=self.protected(end)))
         return entry
 
-    def adopt(self, entries: Sequence[EpochEntry], *, promised: bool) -> None:
-        """Take over the epochs of a master whose log this one continues."""
-        if (list(entries), promised) != (self._content.entries, self._content.promised):
-            self._save(list(entries), promised=promised)
+    def adopt(self, entries: Sequence[EpochEntry], end: int, *, promised: bool) -> None:
+        """Take over the epochs of a master whose log this one, which ends at `end`, continues."""
+        content = _Content(self.node, list(entries), promised, self.protected(end))
+        if content != self._content:
+            self._save(content)
 
-    def _save(self, entries: list[EpochEntry], *, promised: bool) -> None:
-        content = _Content(self.node, entries[-_MOST:], promised)
+    def _save(self, content: _Content) -> None:
+        content.entries = content.entries[-_MOST:]
         self._files.make_folder(self._path.parent)
         self._files.replace(self._path, msgspec.json.encode(content))
         self._content = content

@@ -13,6 +13,7 @@ from ariane.ha.options import HaOptions
 from ariane.ha.sender import Sender, SlaveProgress
 from ariane.protocol.ha import EpochEntry
 from ariane.store import MessageStore
+from ariane.store.log.commitlog import NO_LIMIT, CommitLog
 
 log = logging.getLogger("ariane.ha")
 
@@ -64,7 +65,10 @@ class HaMaster:
     # -- start and stop -------------------------------------------------------------------------------------------
 
     async def start(self, host: str, port: int) -> None:
-        """Listen for slaves; raises ListenFailed when the port is in use."""
+        """Listen for slaves; raises ListenFailed when the port is in use.
+
+        The log must be this node's to continue: `store.take_over()` and `epochs.begin(..)` come first.
+        """
         try:
             self._server = await self._listen(self.accept, host, port)
         except OSError as error:
@@ -72,6 +76,7 @@ class HaMaster:
         sockets = getattr(self._server, "sockets", ())
         self.port = sockets[0].getsockname()[1] if sockets else port
         self._store.add_stored_listener(self.pump)
+        self._confirm(self._store.log.stored)
         self._tasks = [asyncio.create_task(self._watch())]
         if self.options.transfer_budget:
             self._tasks.append(asyncio.create_task(self._refill()))
@@ -80,6 +85,7 @@ class HaMaster:
     async def stop(self) -> None:
         """Drop all slaves and stop listening."""
         self._store.remove_stored_listener(self.pump)
+        self._confirm(NO_LIMIT)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -126,9 +132,25 @@ class HaMaster:
         for sender in self._senders:
             if sender.following and not sender.learner:
                 ends[sender.node] = max(ends.get(sender.node, 0), sender.acknowledged)
+        if not count:
+            return self._store.log.stored
         if len(ends) < count:
             return 0
         return min(sorted(ends.values(), reverse=True)[count - 1], self._store.log.stored)
+
+    def needed(self) -> int:
+        """How many slaves must have a message now before its send is acknowledged."""
+        options = self.options
+        if not options.auto_in_sync_replicas:
+            return options.slaves_needed
+        return max(min(options.slaves_needed, self.in_sync()), options.min_in_sync_replicas - 1)
+
+    def _confirm(self, end: int) -> None:
+        """Let readers see the log up to `end`, if they see only what the promised copies have."""
+        log_ = self._store.log
+        if self.options.confirmed_reads and self.waits and isinstance(log_, CommitLog):
+            log_.show(end)
+            self._store.dispatch_now()
 
     def in_sync(self) -> int:
         """How many slaves are near enough to the end of the log that sends wait for them."""
@@ -174,7 +196,9 @@ class HaMaster:
             listener()
 
     def reported(self, sender: Sender) -> None:
-        """A slave's acknowledged offset has risen."""
+        """A slave's acknowledged offset has risen. Readers see messages before their sends are answered."""
+        if self.options.confirmed_reads:
+            self._confirm(self.acknowledged(self.needed()))
         for listener in self.on_acknowledged:
             listener()
 
@@ -183,7 +207,7 @@ class HaMaster:
         if self._senders.pop(sender, 0) is None and sender.following:
             self._counts["left"] += 1
             log.info("slave %s left at offset %d", sender.address, sender.acknowledged)
-            for listener in self.on_slaves:
+            for listener in (*self.on_slaves, *self.on_acknowledged):  # fewer copies may be needed now
                 listener()
 
     def refuse(self, sender: Sender, what: str, text: str) -> None:
@@ -219,6 +243,8 @@ class HaMaster:
         """Send what was appended to all slaves."""
         for sender in self._senders:
             sender.pump()
+        if self.options.confirmed_reads and self.waits and not self.needed():
+            self._confirm(self._store.log.stored)
 
     def take_budget(self, size: int) -> int:
         """How many of `size` bytes may be sent now."""

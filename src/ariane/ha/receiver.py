@@ -76,6 +76,7 @@ class Receiver(asyncio.Protocol):
         self._step = 0  # of the handshake: 0 greeting sent, 1 hello sent, 2 resume sent, 3 data
         self._welcome: Welcome | None = None
         self._start = -1  # where the master was asked to start
+        self._ready = False  # this log agrees with the master's: its end may be reported
         self._closed = False
         self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Done when the master has answered the greeting."""
@@ -174,7 +175,7 @@ class Receiver(asyncio.Protocol):
         end = self._store.log.stored
         if self.flushed:
             end = min(end, self._store.log.flushed)
-        if self.following and end > self.reported:
+        if self._ready and end > self.reported:
             self.report(end)
 
     def report(self, offset: int) -> None:
@@ -194,6 +195,7 @@ class Receiver(asyncio.Protocol):
         """Ask a master that knows no handshake to send from `start`."""
         log = self._store.log
         self._start = self.reported = start
+        self._ready = True
         empty = log.min_offset < 0
         self._cutter = RecordCutter(0 if start == 1 and empty else start, log.file_size, self._filler_left(start))
         if start == 1 and empty:
@@ -223,7 +225,8 @@ class Receiver(asyncio.Protocol):
                 self._store.truncate(self._start)
                 self._owner.truncated(self._start)
             if self._epochs is not None:
-                self._epochs.adopt(self._welcome.epochs, promised=self._welcome.waits and self.flushed)
+                self._epochs.adopt(self._welcome.epochs, self._start, promised=self._welcome.waits)
+            self._ready = True
         elif self._start != 0 or self._step:
             raise ProtocolError(f"the master sent offset {offset} before it was asked to")
         self._cutter = RecordCutter(offset, self._store.log.file_size, self._filler_left(offset))
@@ -296,11 +299,12 @@ class Receiver(asyncio.Protocol):
         own = max((entry.epoch for entry in ours if entry.start < log.stored), default=0)
         more = f"this log goes to {log.stored}, but shares only the first {start} bytes with the master's"
         choice = "promote this broker to keep them, or delete its store to follow the master"
-        if options.truncate == "always":
-            return None
+        self._store.dispatch_now()
+        if options.truncate == "always" or self._store.dispatcher.position <= start:
+            return None  # no message is dropped: the rest is a filler
         if start <= max(log.min_offset, 0):
             return SlavePhase.DIVERGED, f"{more}: nothing is in common; {choice}"
-        if self._epochs is not None and self._epochs.promised:
+        if self._epochs is not None and self._epochs.protected(log.stored) > start:
             return SlavePhase.AHEAD, f"{more}, and sends were acknowledged because this copy had the rest; {choice}"
         if options.truncate == "never" or epoch <= own:
             return SlavePhase.AHEAD, f"{more}, and the master was not promoted since (epoch {epoch}); {choice}"

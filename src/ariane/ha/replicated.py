@@ -22,6 +22,8 @@ class Slaves(Protocol):
 
     def in_sync(self) -> int: ...
 
+    def needed(self) -> int: ...
+
 
 class _Waiter:
     __slots__ = ("deadline", "done", "end", "served")
@@ -62,12 +64,10 @@ class Replicated:
 
     def wait(self, result: PutResult, done: Done) -> None:
         """Call `done` with the status of a put when its copies are there, or cannot be."""
-        needed, in_sync = self.options.slaves_needed, self._slaves.in_sync()
-        if self.options.auto_in_sync_replicas:
-            needed = max(min(needed, in_sync), self.options.min_in_sync_replicas - 1)
-        if needed > in_sync:
+        needed = self._slaves.needed()
+        if needed > self._slaves.in_sync():
             done(PutStatus.SLAVE_NOT_AVAILABLE)
-        elif not needed or self._slaves.acknowledged(needed) >= result.end_offset:
+        elif self._slaves.acknowledged(needed) >= result.end_offset:
             done(PutStatus.OK)
         else:
             waiter = _Waiter(result.end_offset, self._clock.monotonic() + self.options.slave_timeout, done)
@@ -83,10 +83,7 @@ class Replicated:
         """Serve all sends whose message has enough copies now."""
         if not self._waiting:
             return
-        needed = self.options.slaves_needed
-        if self.options.auto_in_sync_replicas:
-            needed = max(min(needed, self._slaves.in_sync()), self.options.min_in_sync_replicas - 1, 1)
-        end, count = self._slaves.acknowledged(needed), 0
+        end, count = self._slaves.acknowledged(self._slaves.needed()), 0
         for waiter in self._waiting:
             if waiter.end > end:
                 break

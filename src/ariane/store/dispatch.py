@@ -77,6 +77,8 @@ class Dispatcher:
 
     def __init__(self, source: Log, table: QueueTable, filler: Filler) -> None:
         self.position = 0
+        self.last_at = -1
+        """The last unit that was read from the log; -1 when there was none."""
         self.pending: list[Dispatched] = []
         self.listeners: list[DispatchListener] = []
         self.filler = filler
@@ -110,6 +112,7 @@ class Dispatcher:
         """The log was truncated at `end`."""
         self.pending = [message for message in self.pending if message.physical_offset < end]
         self.position = min(self.position, end)
+        self.last_at = -1
 
     def _ready(self, end: int) -> list[Dispatched]:
         batch = self.pending
@@ -132,8 +135,12 @@ class Dispatcher:
             if found is None:
                 break
             position = at + found.size
+            self.last_at = at
             if found.queue is not self._table.nowhere:
                 batch.append(found)
+                # What this log takes itself one day, as a promoted slave, comes after what it copied.
+                if found.queue_offset >= found.queue.next_offset and is_in_queue(found.sys_flag):
+                    found.queue.next_offset = found.queue_offset + 1
         return batch, position
 
     def _unit_at(self, at: int) -> Dispatched | None:

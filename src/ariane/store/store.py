@@ -160,7 +160,7 @@ class MessageStore(StoreReader):
         )
         self._queue_flusher.dispatched_time = lambda: self.filler.last_store_time
         self._queue_flusher.dispatched_offset = lambda: self.dispatcher.position
-        self.flusher.last_unit = lambda: self._appender.last_at
+        self.flusher.last_unit = lambda: max(self._appender.last_at, self.dispatcher.last_at)
         self.flusher.last_store_time = lambda: max(self._appender.last_time, self.filler.last_store_time)
         self.flusher.flushed_time = recovery.checkpoint.log_time
         self.filler.last_store_time = max(self.filler.last_store_time, recovery.checkpoint.queue_time)
@@ -424,7 +424,20 @@ class MessageStore(StoreReader):
         self.flusher.cut(position, 0)
         self.dispatcher.pending = []
         self.dispatcher.position = position
-        self._appender.last_at = -1
+        self.dispatcher.last_at = self._appender.last_at = -1
+
+    def take_over(self) -> None:
+        """Continue a log that was copied from another broker: drop a record that is not whole, and count on.
+
+        Call it before the first message is appended; without copied bytes it changes nothing.
+        """
+        self.dispatch_now()
+        whole = self.dispatcher.position == self.log.stored or self.log.stored % self.log.file_size == 0
+        if not whole and self.log.stored == self.log.end and "index" not in self.health.reasons:
+            self.truncate(self.dispatcher.position)
+        for queue in self.table:
+            queue.next_offset = max(queue.next_offset, queue.max_offset)
+        self._appender.last_time = max(self._appender.last_time, self.filler.last_store_time)
 
     def delete_topic(self, topic: str) -> None:
         """Drop the queues of a topic; its messages stay in the log until that is old."""

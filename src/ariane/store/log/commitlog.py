@@ -24,6 +24,7 @@ from ariane.store.units.reading import END_OF_FILE, NOTHING, UNIT
 _HEAD: Final = 8  # bytes of a record that tell its size and that it is one
 _KEPT_TAIL: Final = 1 << 20  # a larger buffer is freed when it is empty
 _REWRITE_STEP: Final = 1 << 20
+NO_LIMIT: Final = 1 << 62
 
 
 class CommitLog(Log):
@@ -43,6 +44,8 @@ class CommitLog(Log):
         self.files: list[LogFile] = []
         self._files = files
         self._allocator = allocator
+        self.visible = NO_LIMIT
+        """Readers see nothing after this, whatever is stored; see `show`."""
         self._mark = 0  # from here on an append must look: the file ends, or the next one is to be ordered
 
     def load(self) -> None:
@@ -123,7 +126,8 @@ class CommitLog(Log):
         # The head goes last: a kill in the middle of a copy leaves nothing that looks like a record.
         last.file.write(at + _HEAD, memoryview(data)[_HEAD:])
         last.file.write(at, data[:_HEAD])
-        self.end = self.stored = self.stored + size
+        self.stored += size
+        self.end = min(self.stored, self.visible)
         if size > _KEPT_TAIL:
             self.tail = BytesWriter()
         else:
@@ -151,7 +155,7 @@ class CommitLog(Log):
             rest = rest[len(part) :]
             at += len(part)
             self.written = self.stored = at
-            self.end = at
+            self.end = min(at, self.visible)
         return True
 
     # -- reading --------------------------------------------------------------------------------------------------
@@ -209,6 +213,11 @@ class CommitLog(Log):
     def bases(self) -> list[int]:
         return [file.base for file in self.files]
 
+    def show(self, end: int) -> None:
+        """Let readers see what is stored before `end`; what they have seen stays visible."""
+        self.visible = max(end, self.end)
+        self.end = min(self.stored, self.visible)
+
     # -- changing the ends ----------------------------------------------------------------------------------------
 
     def truncate(self, end: int) -> int:
@@ -242,7 +251,8 @@ class CommitLog(Log):
         return first
 
     def _place(self, end: int) -> None:
-        self.end = self.stored = self.written = end
+        self.stored = self.written = end
+        self.end = min(end, self.visible)
         if self.files:
             self.min_offset = self.files[0].base
             self._mark = self.files[-1].base + self.file_size * 3 // 4

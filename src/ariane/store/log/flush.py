@@ -117,19 +117,22 @@ class Flusher:
 
     def _ends_like_a_tear(self, start: int, end: int) -> bool:
         """Whether recovery could take the last unit before `end` for torn."""
-        at = self.last_unit()
-        if at >= end:  # units appended since are not committed yet
-            at, following = -1, self._log.next_unit(start)
-            while 0 <= following < end:
-                at = following
-                head = self._log.view(at, 4)
-                following = -1 if head is None else self._log.next_unit(at + int.from_bytes(head, "big"))
+        known = self.last_unit()  # others may follow it: of a master's bytes not all are dispatched yet
+        following = known if 0 <= known < end else self._log.next_unit(start)
+        at = stop = -1
+        while 0 <= following < end:
+            head = self._log.view(following, 4)
+            size = 0 if head is None else int.from_bytes(head, "big")
+            if not size or following + size > end:
+                break
+            at, stop = following, following + size
+            following = self._log.next_unit(stop)
         span = self._log.span(at) if at >= 0 else None
         if span is None:
             return False
         base, _, memory = span
-        properties = properties_of(memory[at - base : end - base])
-        return 0 in properties and has_zero_sector(memory, end - base, len(properties))
+        properties = properties_of(memory[at - base : stop - base])
+        return 0 in properties and has_zero_sector(memory, stop - base, len(properties))
 
     def _ended(self, round_: Round, error: BaseException | None) -> None:
         self._busy = False
