@@ -285,6 +285,37 @@ async def test_replays_and_changed_requests_are_refused_in_the_strict_mode(tmp_p
         assert not is_refused(await sent(signed()))
 
 
+async def test_a_stranger_in_a_producer_group_is_not_shown_its_half_messages(tmp_path: Path) -> None:
+    """Anybody may join a producer group, and Apache's broker shows any member the message that it asks about."""
+    asked: dict[str, list[Command]] = {"shop-app": [], "snooper": []}
+    clock = ManualClock()
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/plain_acl.yml").write_text(RULES)
+    options = {"rocketmqHome": tmp_path, "aclEnable": True, "transactionTimeOut": 0, "transactionCheckInterval": 1000}
+    async with Talk.to(small_broker(tmp_path / "store", env=Env(clock=clock), **options)) as talk:
+        callers = {name: Caller(talk, name) for name in asked}
+        for name, caller in callers.items():
+
+            def note(_: object, request: Command, name: str = name) -> None:
+                asked[name].append(request)
+
+            signer = caller.signer
+            await caller.client.close()
+            handlers = {Code.CHECK_TRANSACTION_STATE: note}
+            caller.client = Client(clock=SystemClock(), handlers=handlers, hooks=(signer,))
+            body = {"clientID": name, "producerDataSet": [{"groupName": "producers"}], "consumerDataSet": []}
+            assert (await caller.ask(Code.HEART_BEAT, {}, json.dumps(body).encode())).code == 0
+        properties = "TRAN_MSG\x01true\x02PGROUP\x01producers\x02UNIQ_KEY\x01u1\x02"
+        assert (await callers["shop-app"].send("orders", sys_flag=4, properties=properties)).code == 0
+        async with asyncio.timeout(PATIENCE):
+            while len(asked["shop-app"]) < 4:
+                clock.advance(1)
+                await callers["snooper"].ask(Code.GET_BROKER_RUNTIME_INFO)
+        assert asked["snooper"] == []
+        for caller in callers.values():
+            await caller.client.close()
+
+
 async def test_credentials_are_not_handed_on_to_consumers(tmp_path: Path) -> None:
     """Apache's broker relays all fields of an operator's request, his signature among them."""
     async with guarded(tmp_path, RULES) as talk:

@@ -96,7 +96,7 @@ class World:
             self.log,
             self.log.put,
             self.offsets,
-            lambda group: self.producer if group == "pg" and self.online else None,
+            lambda group, _: self.producer if group == "pg" and self.online else None,
             lambda: self.rules,
             self.clock,
         )

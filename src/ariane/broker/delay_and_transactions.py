@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import logging
+from collections.abc import Callable
 
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.delay.delivery import Delay
@@ -55,6 +56,8 @@ class DelayAndTransactions:
         self._options = options
         self._clock = clock
         self._turn = itertools.count()
+        self.may_write: Callable[[Connection, str], bool] = lambda _, __: True
+        """Whether the account of a connection may write to a topic; access control replaces it."""
         self._recovery: asyncio.Task[None] | None = None
         self.delay = Delay(options.current.delay_levels_ms, store, self._deliver, clock)
         self.progress = DelayProgress(
@@ -109,9 +112,13 @@ class DelayAndTransactions:
         if not self.timers.rewrite(unit):
             self.delay.rewrite(unit)
 
-    def some_producer(self, group: str) -> Connection | None:
-        """A connected producer of a group, each time another one: one that hangs does not block the group."""
-        members = [client.connection for client in self._clients.producers(group) if client.connection.is_open]
+    def some_producer(self, group: str, topic: str) -> Connection | None:
+        """A connected producer of a group, each time another one: one that hangs does not block the group.
+
+        It is shown the message, so it must be allowed to write to its topic: anybody may join a producer group.
+        """
+        joined = [client.connection for client in self._clients.producers(group)]
+        members = [connection for connection in joined if connection.is_open and self.may_write(connection, topic)]
         return members[next(self._turn) % len(members)] if members else None
 
     def _deliver(self, unit: Unit) -> PutResult:

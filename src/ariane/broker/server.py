@@ -211,6 +211,8 @@ class Broker:
         )
         self.access = BrokerAccess(options, env, store.unit_at, offsets.topics_of) if options.acl_enable else None
         """Access control; None when it is off."""
+        if self.access is not None:
+            detours.may_write = self.access.may_write
         send_targets = SendTargets(topics, persistence.topics, groups, store, stats, live, role, failures)
         pull_targets = PullTargets(topics, groups, store, stats, live)
         subscriptions = Subscriptions(clients, filters, compiler, live)

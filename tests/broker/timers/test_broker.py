@@ -127,6 +127,15 @@ async def test_a_cancelled_message_does_not_come(timed: Talk) -> None:
     assert late.code == ResponseCode.MESSAGE_ILLEGAL
 
 
+async def test_a_producer_cancels_messages_of_its_own_topic_alone(timed: Talk) -> None:
+    """Its account may write to that topic, and perhaps not to others."""
+    due = at(timed, 30)
+    await timed.send_ok("orders", b"one", properties=encode_properties({UNIQUE_KEY: "one", TIMER_DELIVER_MS: due}))
+    cancel = {TIMER_DELIVER_MS: due, TIMER_CANCEL: "one", UNIQUE_KEY: "two"}
+    await timed.send_ok("elsewhere", b"-", properties=encode_properties(cancel))
+    assert [unit.body for unit in await after(timed, 30.1, "orders")] == [b"one"]
+
+
 async def test_what_waits_survives_a_restart_and_comes_once(tmp_path: Path) -> None:
     clock = ManualClock()
     async with Talk.to(timed_broker(tmp_path / "store", clock)) as talk:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ariane.access.accounts import PUB
 from ariane.access.gate import AccessGate
 from ariane.access.replay import ReplayGuard
 from ariane.access.rules import WATCH_SECONDS, LiveRules
@@ -11,6 +12,7 @@ from ariane.broker.acl.table import TopicsOf, UnitAt, broker_rules
 from ariane.broker.config import BrokerOptions
 from ariane.broker.periodic import Periodic
 from ariane.env import Env
+from ariane.remoting import ACCOUNT, Peer
 from ariane.settings import ConfigError
 
 
@@ -31,6 +33,12 @@ class BrokerAccess:
             env.clock,
             replay=ReplayGuard(env.clock, window) if window else None,
         )
+
+    def may_write(self, peer: Peer, topic: str) -> bool:
+        """Whether the account that a connection used last may write to a topic."""
+        rules = self.rules.current
+        account = rules.accounts.get(peer.attributes.get(ACCOUNT, ""))
+        return rules.is_white(peer.peer_host[:-4]) if account is None else account.may(topic, PUB)
 
     def periodic(self) -> Periodic:
         """The watch on the files."""

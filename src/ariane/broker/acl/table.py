@@ -20,6 +20,7 @@ from ariane.message import (
     REPLY_TOPIC_SUFFIX,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
+    TIMER_TOPIC,
     retry_topic,
 )
 from ariane.protocol.bodies import CheckClientRequestBody, HeartbeatData, LockBatchRequestBody
@@ -57,7 +58,7 @@ from ariane.protocol.units import Unit
 UnitAt = Callable[[int], Unit | None]
 TopicsOf = Callable[[str], Iterable[str]]
 
-_REDIRECTED = (SCHEDULE_TOPIC, HALF_TOPIC, CHECK_MAX_TIME_TOPIC)  # these hold messages of other topics
+_REDIRECTED = (SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, CHECK_MAX_TIME_TOPIC)  # these hold messages of other topics
 
 
 def broker_rules(

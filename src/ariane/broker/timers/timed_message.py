@@ -94,11 +94,16 @@ def rolled_message(unit: Unit) -> Unit:
 
 
 def unique_key(unit: Unit) -> str:
-    """The key that a cancellation names."""
-    return properties_of(unit).get(UNIQUE_KEY, "")
+    """The topic and the unique key, by which a cancellation finds its target."""
+    properties = properties_of(unit)
+    return f"{properties.get(REAL_TOPIC, '')}@{properties.get(UNIQUE_KEY, '')}"
 
 
 def cancelled_key(unit: Unit) -> str:
-    """The unique key that a cancellation names; newer producers of RocketMQ 5 put the topic before it."""
+    """The same of the message that a cancellation names: a producer cancels messages of the topic it writes to.
+
+    Newer producers of RocketMQ 5 put the topic before the unique key.
+    """
     properties = properties_of(unit)
-    return properties.get(TIMER_CANCEL, "").removeprefix(properties.get(REAL_TOPIC, "") + "_")
+    topic = properties.get(REAL_TOPIC, "")
+    return f"{topic}@{properties.get(TIMER_CANCEL, '').removeprefix(topic + '_')}"

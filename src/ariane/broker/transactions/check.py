@@ -163,7 +163,7 @@ class TransactionCheck:
         store: HalfLog,
         put: Callable[[Unit], PutResult],
         offsets: Offsets,
-        producer: Callable[[str], Producer | None],
+        producer: Callable[[str, str], Producer | None],
         rules: Callable[[], CheckRules],
         clock: Clock,
         give_up_topic: Callable[[], None] = lambda: None,
@@ -313,7 +313,7 @@ class TransactionCheck:
         copy = self._again(half, properties)
         if copy is None:
             return False
-        producer = self._producer(properties[PRODUCER_GROUP])
+        producer = self._producer(properties[PRODUCER_GROUP], properties[REAL_TOPIC])
         if producer is None:
             self._report.without_producer[properties[PRODUCER_GROUP]] += 1
             return True
