@@ -1,4 +1,4 @@
-"""`ariane acl`: check rules files of access control, and ask them questions."""
+"""`ariane acl`: check rules files of access control and ask them questions; accounts of running brokers."""
 
 from enum import StrEnum
 from ipaddress import ip_address
@@ -13,10 +13,15 @@ from ariane.access.accounts import PERMISSIONS
 from ariane.access.explain import explain
 from ariane.access.rules import Rules
 from ariane.access.rules_file import read_rules
+from ariane.cli.operate.account import delete_account, list_accounts, update_account
 from ariane.message import retry_topic
 from ariane.settings import ConfigError
 
-app = typer.Typer(add_completion=False, help="Rules files of access control (plain_acl.yml).", no_args_is_help=True)
+app = typer.Typer(
+    add_completion=False,
+    help="Access control: rules files (plain_acl.yml), and the accounts of brokers.",
+    no_args_is_help=True,
+)
 out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 
@@ -30,6 +35,11 @@ class Right(StrEnum):
 
 @app.callback()
 def _group() -> None: ...
+
+
+app.command("list")(list_accounts)
+app.command("update")(update_account)
+app.command("delete")(delete_account)
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """`ariane` and its commands. A command is imported when it is run, so that none pays for the others' packages."""
 
+import difflib
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
@@ -25,6 +26,13 @@ COMMANDS = {
     "broker": Lazy("servers", "broker", "broker"),
     "send": Lazy("messages", "send", "broker"),
     "tail": Lazy("messages", "tail", "broker"),
+    "topic": Lazy("operate.topic", "app", "broker"),
+    "group": Lazy("operate.group", "app", "broker"),
+    "message": Lazy("operate.message", "app", "broker"),
+    "offset": Lazy("operate.offset", "app", "broker"),
+    "dlq": Lazy("operate.dlq", "app", "broker"),
+    "transaction": Lazy("operate.transaction", "app", "broker"),
+    "cluster": Lazy("operate.cluster", "cluster", "broker"),
     "admin": Lazy("admin.main", "admin", "broker"),
     "store": Lazy("store", "app", "broker"),
     "acl": Lazy("acl", "app", "broker"),
@@ -34,6 +42,9 @@ COMMANDS = {
     "app": Lazy("application", "app", "app"),
 }
 
+
+RUNNING_BROKERS = Lazy("operate.broker", "app", "broker")
+"""`ariane broker WORD`: commands about running brokers; other words are options of a broker to start."""
 
 RAW: dict[str, dict[Any, Any]] = {  # commands that read their words themselves
     "admin": {"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []},
@@ -53,6 +64,15 @@ class Commands(TyperGroup):
             return _load(cmd_name, COMMANDS[cmd_name])
         except MissingExtra as missing:
             return _Unavailable(cmd_name, missing)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] == "broker" and len(args) > 1 and not args[1].startswith("-"):
+            return "broker", _load("broker", RUNNING_BROKERS), args[1:]
+        if args[0] not in COMMANDS:
+            near = difflib.get_close_matches(args[0], COMMANDS, 3, 0.6)
+            hint = f"Did you mean {' or '.join(near)}?" if near else "`ariane --help` lists the commands."
+            ctx.fail(f"No such command '{args[0]}'. {hint}")
+        return super().resolve_command(ctx, args)
 
 
 def _load(name: str, lazy: Lazy) -> Any:
@@ -82,7 +102,6 @@ app = typer.Typer(
     cls=Commands,
     help="Apache RocketMQ 4.9 in Python: run servers, send and read messages, look into stores.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

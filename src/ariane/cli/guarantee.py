@@ -14,7 +14,8 @@ from rich.markup import escape
 from rich.table import Column, Table
 from sqlalchemy.exc import SQLAlchemyError
 
-from ariane.cli.messages import DEFAULT_NAMESRV, NameServers
+from ariane.cli.connection import DEFAULT_NAMESRV
+from ariane.cli.messages import NameServers
 from ariane.cli.screen import console
 from ariane.cli.serve import run as run_loop
 from ariane.cli.serve import until_stopped

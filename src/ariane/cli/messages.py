@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ariane import aio
+from ariane.cli.connection import DEFAULT_NAMESRV, check_name_servers
 from ariane.cli.screen import console
 from ariane.cli.serve import run, until_stopped
 from ariane.client.decoding import decode_messages
@@ -15,9 +16,15 @@ from ariane.errors import ArianeError, NameServersUnreachable, RemotingError, Re
 from ariane.message import Message, MessageQueue, ReceivedMessage
 
 NameServers = Annotated[
-    str, typer.Option("-n", "--namesrv", envvar="NAMESRV_ADDR", help="name servers: host:port;host:port")
+    str,
+    typer.Option(
+        "-n",
+        "--namesrv",
+        envvar="NAMESRV_ADDR",
+        callback=check_name_servers,
+        help="name servers: host:port;host:port",
+    ),
 ]
-DEFAULT_NAMESRV = "127.0.0.1:9876"
 SUSPEND = 15.0  # seconds that a broker holds a pull for which it has nothing
 RETRY = 1.0
 LOOK_AGAIN = 5.0  # seconds between looks for queues that were added

@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from ariane.broker import Broker, BrokerOptions
+from ariane.cli.connection import DEFAULT_NAMESRV
 from ariane.cli.first_message import show_first_message
 from ariane.cli.host import advertised, is_free, is_unspecified, local_address, reach_warning, this_host
 from ariane.cli.limits import check_store_folder, few_files_warning, raise_open_files
 from ariane.cli.logs import LogLevel
-from ariane.cli.messages import DEFAULT_NAMESRV
 from ariane.cli.screen import console, introduce, print_properties, this_command
 from ariane.cli.serve import run, running, until_stopped
 from ariane.env import Env
@@ -164,7 +164,10 @@ def broker(
     print_important: Annotated[bool, typer.Option("-m", help="print the important part of it and exit")] = False,
     log_level: Level = None,
 ) -> None:
-    """Run a broker; without -n the name servers come from the configuration or from NAMESRV_ADDR."""
+    """Run a broker; without -n the name servers come from the configuration or from NAMESRV_ADDR.
+
+    `ariane broker status`, `config` and `drain` are about brokers that run: see `ariane broker status --help`.
+    """
     options = BrokerOptions.load(_text(config), file=str(config or ""), host=this_host())
     if namesrv is not None:
         options = options.replaced({"namesrvAddr": namesrv})

@@ -30,6 +30,8 @@ def split_addresses(addresses: str | Sequence[str] | None) -> tuple[str, ...]:
     if addresses is None:
         addresses = os.environ.get("NAMESRV_ADDR", "")
     given = addresses.split(";") if isinstance(addresses, str) else addresses
+    if any("," in address for address in given):
+        raise ValueError(f"name_servers={addresses!r}: separate name servers by semicolons, not commas")
     return tuple(address.strip() for address in given if address.strip())
 
 

@@ -6,7 +6,7 @@ import urllib.request
 from random import Random
 
 from ariane.client.connect.wire import Wire
-from ariane.errors import NameServersUnreachable, RemotingError
+from ariane.errors import BrokerRefused, NameServersUnreachable, RemotingError
 from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import Header
@@ -67,6 +67,11 @@ class NameServers:
                 return await self._wire.ask(self.current, code, header, timeout=timeout, expect=expect)
             except RemotingError as error:
                 failures.append(str(error))
+                self._index += 1
+            except BrokerRefused as error:
+                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise
+                failures.append(f"{error.address} is no name server, perhaps a broker")
                 self._index += 1
         raise NameServersUnreachable(self._why(failures))
 

@@ -174,13 +174,16 @@ class Routes:
         self._routes[topic] = route
         return route
 
+    def _addresses(self, broker_name: str) -> dict[int, str]:
+        return self._brokers.get(broker_name) or self._cluster.get(broker_name, {})
+
     def master(self, broker_name: str) -> str | None:
         """The address to write to."""
-        return self._brokers.get(broker_name, {}).get(MASTER)
+        return self._addresses(broker_name).get(MASTER)
 
     def reader(self, broker_name: str, broker_id: int) -> tuple[str, bool] | None:
         """An address to read from and whether it is a slave: the wanted one, else any of the broker."""
-        addresses = self._brokers.get(broker_name)
+        addresses = self._addresses(broker_name)
         if not addresses:
             return None
         if broker_id in addresses:

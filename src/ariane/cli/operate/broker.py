@@ -1,0 +1,95 @@
+"""`ariane broker status|config|drain`: running brokers. `ariane broker` without such a word starts one."""
+
+from typing import Annotated
+
+import typer
+
+from ariane.cli.operate.cluster import show, status_row
+from ariane.cli.operate.output import print_facts, print_json, print_table
+from ariane.cli.operate.session import Json, Namesrv, Profile, Session, Yes, confirm, new_group
+from ariane.client.admin import Admin
+from ariane.errors import ClientError, ConfigError
+
+app = new_group("Running brokers: status, options, draining.")
+Which = Annotated[str, typer.Argument(help="a broker: its name, or its address")]
+
+
+async def find_address(admin: Admin, which: str) -> str:
+    """The address of a broker; a name is its master's."""
+    info = await admin.cluster_info()
+    broker = info.broker_addr_table.get(which)
+    if broker is not None:
+        return broker.broker_addrs.get(0) or next(iter(broker.broker_addrs.values()))
+    if ":" not in which:
+        known = ", ".join(sorted(info.broker_addr_table)) or "none"
+        raise ClientError(f"no broker is called {which}; the name server knows {known}")
+    return which
+
+
+@app.command("status")
+def status(
+    which: Annotated[str | None, typer.Argument(help="a broker: its name, or its address; all without it")] = None,
+    as_json: Json = False,
+    namesrv: Namesrv = None,
+    profile: Profile = None,
+) -> None:
+    """Show the figures of a broker, or a line for each."""
+
+    async def work(admin: Admin) -> None:
+        if which is None:
+            brokers = await admin.brokers()
+            print_json([status_row(one) for one in brokers]) if as_json else show(brokers)
+            return
+        stats = await admin.broker_stats(await find_address(admin, which))
+        print_json(stats) if as_json else print_facts(sorted(stats.items()))
+
+    Session(namesrv, profile).run(work)
+
+
+@app.command("config")
+def config(
+    which: Which,
+    changes: Annotated[list[str] | None, typer.Argument(help="option=value, to change it")] = None,
+    as_json: Json = False,
+    namesrv: Namesrv = None,
+    profile: Profile = None,
+) -> None:
+    """Show the options of a broker, or change some while it runs."""
+    wanted = dict(one.split("=", 1) for one in changes or () if "=" in one)
+    if len(wanted) != len(changes or ()):
+        raise ConfigError("give changes as option=value")
+
+    async def work(admin: Admin) -> None:
+        address = await find_address(admin, which)
+        if wanted:
+            await admin.update_broker(address, wanted)
+        options = await admin.broker_options(address)
+        shown = {name: options.get(name, "") for name in wanted} or options
+        print_json(shown) if as_json else print_facts(sorted(shown.items()))
+
+    Session(namesrv, profile).run(work)
+
+
+@app.command("drain")
+def drain(
+    name: Annotated[str, typer.Argument(help="the name of a broker")],
+    undo: Annotated[bool, typer.Option("--undo", help="let it be written to again")] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    namesrv: Namesrv = None,
+    profile: Profile = None,
+) -> None:
+    """Take a broker out of the routes for writing, so that it empties: producers turn to others, consumers go on."""
+    if not undo:
+        confirm(f"Let nobody write to {name}, until `ariane broker drain {name} --undo`?", yes)
+
+    async def work(admin: Admin) -> None:
+        if name not in (await admin.cluster_info()).broker_addr_table:
+            raise ClientError(f"no broker is called {name}: `ariane cluster` lists them")
+        counts = await (admin.add_write_perm(name) if undo else admin.wipe_write_perm(name))
+        if as_json:
+            print_json(counts)
+        else:
+            print_table(["name server", "topics changed"], list(counts.items()), "no name server")
+
+    Session(namesrv, profile).run(work)
