@@ -8,7 +8,7 @@ PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-again quick test-plain lint check bench guarantee-chaos simulate model-ha format clean
+.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos simulate model-ha format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -46,6 +46,9 @@ test-again: setup-test  ## run the tests that failed in the last run once more, 
 
 quick: setup-test  ## run the tests for everyday work: no JVM, no Spark, under two minutes
 	@$(BIN)/pytest -q --quick $(PARALLEL) $(ARGS)
+
+deep: setup-test  ## run all tests with every kill where `make test` takes a sample; for a night
+	@$(BIN)/pytest $(PARALLEL) --deep $(ARGS)
 
 # The same sources without their compiled forms, put before the installed ones.
 test-plain: setup-test  ## run the quick part of the tests without the compiled modules

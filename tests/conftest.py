@@ -29,12 +29,19 @@ OUTSIDE = frozenset(  # fixtures that start a JVM or another server
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--quick` is for everyday work: no JVM, no Spark, nothing that takes long by itself."""
+    """`--quick` is for everyday work: no JVM, no Spark, nothing that takes long by itself. `--deep` is for a night."""
     parser.addoption("--quick", action="store_true", help="leave out what needs a JVM or Spark, or is marked slow")
+    parser.addoption("--deep", action="store_true", help="all kills and steps where a usual run takes a sample")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes long by itself; left out by --quick")
+
+
+@pytest.fixture(scope="session")
+def deep(request: pytest.FixtureRequest) -> bool:
+    """Whether a test that repeats something expensive repeats it as often as it can."""
+    return bool(request.config.getoption("--deep"))
 
 
 @pytest.hookimpl(trylast=True)

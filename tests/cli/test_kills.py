@@ -23,7 +23,7 @@ from tests.peers.jvm import free_port, listening, until
 
 pytestmark = pytest.mark.slow
 
-KILLS = 25  # in each of the two modes
+KILLS, DEEP_KILLS = 8, 25  # in each of the two modes
 WRITERS = 4
 CREATORS = 6
 CREATOR_KILLS = 4
@@ -95,7 +95,8 @@ async def _stored(client: aio.PullClient, writer: int) -> list[int]:
 
 @pytest.mark.timeout(1200)  # two dozen starts of a broker, on a machine that may be busy
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
-async def test_nothing_acknowledged_is_lost_and_order_is_kept(flush: str, tmp_path: Path) -> None:
+async def test_nothing_acknowledged_is_lost_and_order_is_kept(flush: str, tmp_path: Path, deep: bool) -> None:
+    kills = DEEP_KILLS if deep else KILLS
     chance = random.Random(flush)
     names, port = free_port(), free_port(-2, 1)
     name_servers = f"127.0.0.1:{names}"
@@ -108,7 +109,7 @@ async def test_nothing_acknowledged_is_lost_and_order_is_kept(flush: str, tmp_pa
                 await admin.create_topic(TOPIC, queues=WRITERS)
             async with aio.Producer("kills", name_servers=name_servers) as producer:
                 load = Load(producer)
-                for _ in range(KILLS):
+                for _ in range(kills):
                     await load.until_killed(broker, chance.randrange(10, 120))
                     broker = start(tmp_path, port)
             async with aio.PullClient("kills", name_servers=name_servers) as client:
@@ -119,7 +120,7 @@ async def test_nothing_acknowledged_is_lost_and_order_is_kept(flush: str, tmp_pa
     for writer in range(WRITERS):
         assert stored[writer] == sorted(set(stored[writer]))
         assert set(load.acknowledged[writer]) <= set(stored[writer])
-    assert sum(map(len, load.acknowledged)) >= KILLS * 10
+    assert sum(map(len, load.acknowledged)) >= kills * 10
 
 
 class Creators:

@@ -29,7 +29,7 @@ AFTER_DECISION = "after the decision"
 WHILE_TELLING = "while brokers are told"
 AFTER_TELLING = "after brokers were told"
 AFTER_SETTLING = "before Spark notes that the batch is done"
-STEPS = [BEFORE_DECISION, AFTER_DECISION, WHILE_TELLING, AFTER_TELLING, AFTER_SETTLING]
+STEPS = [WHILE_TELLING, AFTER_DECISION, BEFORE_DECISION, AFTER_TELLING, AFTER_SETTLING]
 
 Reached = Callable[[str, str], None]
 """Called with a decision's name and the step that its driver has reached; does not return where the driver dies."""

@@ -184,14 +184,18 @@ class DyingJob(Job):
 
 
 @pytest.mark.timeout(600)
-def test_kill_9_of_a_driver_at_each_step_shows_each_row_once(apache: Target, tmp_path: Path) -> None:
-    """Every start of the query finishes the batch that the last one died in, and dies in the next."""
+def test_kill_9_of_a_driver_at_each_step_shows_each_row_once(apache: Target, tmp_path: Path, deep: bool) -> None:
+    """Every start of the query finishes the batch that the last one died in, and dies in the next.
+
+    Each start is a JVM: a usual run kills at two steps, and raises an exception at the others (see above).
+    """
+    steps = STEPS if deep else STEPS[:2]
     topic, source = apache.topic(), tmp_path / "source"
     source.mkdir()
-    for batch, _ in enumerate(STEPS):
+    for batch, _ in enumerate(steps):
         rows = range(batch * ROWS, (batch + 1) * ROWS)
         (source / f"{batch}.txt").write_text("".join(f"{row}\n" for row in rows))
-    for step in [*STEPS, ""]:
+    for step in [*steps, ""]:
         job = DyingJob(tmp_path, str(tmp_path), apache.namesrv, topic)
         try:
             if step:
@@ -201,7 +205,7 @@ def test_kill_9_of_a_driver_at_each_step_shows_each_row_once(apache: Target, tmp
                 job.finish()
         finally:
             job.kill()
-    assert Counter(int(message.body) for message in apache.received(topic)) == Counter(range(len(STEPS) * ROWS))
+    assert Counter(int(message.body) for message in apache.received(topic)) == Counter(range(len(steps) * ROWS))
 
 
 def test_a_driver_that_never_comes_back_is_stood_in_for(ours: Target, tmp_path: Path) -> None:
