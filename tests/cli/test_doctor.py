@@ -4,6 +4,9 @@ import asyncio
 import json
 import os
 import resource
+import subprocess
+import sys
+import textwrap
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -289,6 +292,27 @@ def test_the_command_prints_findings_for_people_and_scripts_and_ends_with_their_
     config.write_text(f"brokerName = a\nbrokerIP1 = 203.0.113.1\nstorePathRootDir = {tmp_path}/store\n")
     assert run("ariane", "doctor", "-c", str(config)).returncode == 0
     assert not (tmp_path / "store").exists(), "the doctor made a folder"
+
+
+def test_the_output_in_the_docs_is_that_of_the_command(tmp_path: Path) -> None:
+    config = tmp_path / "broker.conf"
+    config.write_text(
+        f"brokerName = broker-a\nbrokerIP1 = 127.0.0.1\nstorePathRootDir = {tmp_path}/store\nhighSpeedMode = true\n"
+        "diskMaxUsedSpaceRatio = 95\nrocketmq.broker.diskSpaceCleanForciblyRatio = 1\n"
+        "rocketmq.broker.diskSpaceWarningLevelRatio = 1\n"
+    )
+    code = "import resource; resource.getrlimit = lambda _: (1024, 4096); from ariane.cli import main; main()"
+    shown = subprocess.run(
+        [sys.executable, "-c", code, "doctor", "-c", str(config), "-n", "127.0.0.1:1"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={key: text for key, text in os.environ.items() if key != "NAMESRV_ADDR"},
+    ).stdout
+    page = (Path(__file__).parents[2] / "docs" / "operate.md").read_text()
+    documented = page.partition("<!-- doctor -->\n")[2].partition("<!-- end -->")[0]
+    assert textwrap.dedent(documented) == shown
 
 
 async def test_the_doctor_does_not_wait_long_for_peers_that_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
