@@ -8,7 +8,7 @@ PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos simulate model-ha format clean
+.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -73,6 +73,9 @@ simulate: setup-test  ## run SEEDS=100000 seeds of the raft simulator in JOBS pr
 
 model-ha: setup-test  ## run the model test of replication deeply: EXAMPLES=2000 histories of 60 steps
 	@HA_MODEL_EXAMPLES=$(or $(EXAMPLES),2000) HA_MODEL_STEPS=60 $(BIN)/pytest -q tests/ha/test_model.py --timeout 0 $(ARGS)
+
+fuzz: setup-test  ## feed COUNT=1000000 mutated inputs to every decoder and FRAMES=100000 to a live broker
+	@PYTHONPATH=src $(BIN)/python -m tests.fuzz --count $(or $(COUNT),1000000) --frames $(or $(FRAMES),100000) --jobs $(JOBS) $(ARGS)
 
 guarantee-chaos: setup-test  ## 20,000 money transfers on each database while everything fails
 	@$(BIN)/python -m tests.guarantee.money --database postgresql $(ARGS)

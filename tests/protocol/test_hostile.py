@@ -6,9 +6,10 @@ import pytest
 
 from ariane.errors import ProtocolError
 from ariane.protocol import fastjson
-from ariane.protocol.bodies import HeartbeatData, RegisterBrokerBody, TopicConfigTable
+from ariane.protocol.bodies import HeartbeatData, RegisterBrokerBody, ResetOffsetBody, TopicConfigTable
 from ariane.protocol.bodies.body import LOOSE_REQUEST
 from ariane.protocol.command import BINARY, JSON, RESPONSE, Command, decode_header, encode_header
+from ariane.protocol.fast.decoder import decode_hot
 
 
 @pytest.mark.parametrize("depth", [70, 300, 900, 5000, 200_000])
@@ -64,3 +65,26 @@ def test_the_text_of_a_command_is_short_and_has_no_secrets():
     text = repr(Command(50, {"secretKey": "hush-hush", "topic": "x" * 10_000}, remark="y" * 10_000))
     assert "hush" not in text
     assert len(text) < 2000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"t"}:3+{}}}',
+        b'{"offsetTable":{{"brokerName":"b","queueId":1e9991,"topic":"t"}:3}}',
+        b'{"offsetTable":7}',
+        b"[1]",
+        b"7",
+    ],
+)
+def test_a_map_of_queues_that_is_none_is_a_protocol_error(body):
+    with pytest.raises(ProtocolError):
+        ResetOffsetBody.decode(body)
+
+
+def test_a_name_that_is_no_text_is_refused_also_by_the_decoder_of_hot_headers():
+    """A typed header skips names that it does not know, and skipped them unread."""
+    header = b'{"code":11,"extFields":{"queueId":"0","\xff\xff":"x"},"flag":0,"language":"JAVA","opaque":1}'
+    for decode in (lambda: decode_hot(header), lambda: decode_header(JSON, header)):
+        with pytest.raises(ProtocolError):
+            decode()

@@ -85,5 +85,5 @@ def queue_from_key(key: Any) -> MessageQueue:
     members = key.as_dict() if isinstance(key, ObjectKey) else fastjson.loads(str(key).encode())
     try:
         return MessageQueue(str(members["topic"]), str(members["brokerName"]), int(members["queueId"]))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ProtocolError(f"not a message queue: {key!r} ({error})") from None

@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import msgspec
 
+from ariane.errors import ProtocolError
 from ariane.message import MessageQueue
 from ariane.protocol import fastjson
 from ariane.protocol.bodies.body import Body, QueueKey, queue_as_key, queue_from_key
@@ -57,11 +58,15 @@ class QueueKeyed(Body):
 
     @classmethod
     def from_builtins(cls, value: Any) -> Self:
-        member = cls._keyed_member()
-        keyed = value.pop(member, None) or {}
+        keyed = value.pop(cls._keyed_member(), None) or {} if isinstance(value, dict) else {}
         decoded = super().from_builtins(value)
+        if not isinstance(keyed, dict):
+            raise ProtocolError(f"bad body for {cls.__name__}: {cls._keyed_member()} is no object")
         item = cls._item()
-        table = {queue_from_key(key): msgspec.convert(v, item, strict=False) for key, v in keyed.items()}
+        try:
+            table = {queue_from_key(key): msgspec.convert(v, item, strict=False) for key, v in keyed.items()}
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise ProtocolError(f"bad body for {cls.__name__}: {error}") from None
         setattr(decoded, cls.__struct_fields__[0], table)
         return decoded
 

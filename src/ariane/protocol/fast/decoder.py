@@ -73,6 +73,8 @@ def decode_hot(header: bytes) -> Command:
     if hot is None:
         return decode_header(JSON, header)
     try:
+        if not header.isascii():
+            header.decode()  # names that a typed header skips must be text, too
         h = hot(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return decode_header(JSON, header)
