@@ -12,7 +12,6 @@ import pytest
 from ariane.broker.server import Broker
 from ariane.env import Env
 from ariane.namesrv import NameServer, NamesrvOptions
-from ariane.settings import Settings
 from tests.broker.talk import small_options
 from tests.peers import free_port
 
@@ -98,10 +97,8 @@ class Cluster:
         return broker
 
     def start_slave(self, name: str = "slave", **options: Any) -> Broker:
-        """Start a broker in the role of a slave, which it has without copying anything: no user can start one."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Settings, "refuse_absent", lambda _: None)
-            return self.start_broker(name, brokerId=1, brokerRole="SLAVE", **options)
+        """Start a slave; `brokerName` is its master's."""
+        return self.start_broker(name, brokerId=1, brokerRole="SLAVE", **options)
 
     def stop_broker(self, name: str = "broker-a") -> None:
         self._loop.run(self.brokers.pop(name).stop())

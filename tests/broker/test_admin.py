@@ -36,6 +36,7 @@ from ariane.protocol.units import TRANSACTION_COMMIT, decode_units
 from tests.broker.conftest import Starter
 from tests.broker.operating import commit, five, ok
 from tests.broker.talk import Talk, small_broker, small_options
+from tests.peers.jvm import free_port
 
 FAR = 1 << 62
 
@@ -325,10 +326,12 @@ async def test_the_capacity_of_the_disk_is_the_size_of_its_file_system(talk: Tal
     assert capacity.startswith(f"Total : {byte_count_text(size)}, Free : ")
 
 
-async def test_no_port_for_slaves_is_shown_while_nothing_listens_there(talk_to: Starter) -> None:
-    talk = await talk_to(haListenPort=10912)
+async def test_the_port_for_slaves_follows_the_port_whatever_the_file_says(talk_to: Starter) -> None:
+    port = free_port(-2, 1)
+    talk = await talk_to(listenPort=port, haListenPort=10912)
     answer = await ok(talk, RequestCode.GET_BROKER_CONFIG)
-    assert "haListenPort" not in answer.body.decode()
+    assert f"haListenPort={port + 1}\n" in answer.body.decode()
+    assert talk.broker.ha_address == f"127.0.0.1:{port + 1}"
 
 
 async def test_an_expression_that_exceeds_a_limit_is_refused_with_the_codes_of_the_protocol(talk_to: Starter) -> None:

@@ -56,15 +56,14 @@ def test_environment_gives_name_servers_until_the_file_does() -> None:
 def test_every_option_of_a_real_broker_is_read_and_printed_back_alike() -> None:
     recorded = {e.key: e.value for e in parse_properties(recorded_body(GET_BROKER_CONFIG).decode())}
     options = load(format_properties(recorded))
-    del recorded["haListenPort"]  # nothing listens there
     assert options.as_properties() == recorded
 
 
 def test_key_set_without_any_file_is_apaches() -> None:
     recorded = {e.key: e.value for e in parse_properties(recorded_body(GET_BROKER_CONFIG).decode())}
     own = load("", Host(home="/h", namesrv_addr="a:1")).as_properties()
-    # Apache leaves a field without a value out; its recorded broker had the first one set, and listens on the second.
-    assert own.keys() | {"storePathCommitLog", "haListenPort"} == recorded.keys()
+    # Apache leaves a field without a value out; its recorded broker had this one set.
+    assert own.keys() | {"storePathCommitLog"} == recorded.keys()
 
 
 def test_defaults_equal_the_recorded_ones_where_the_recording_did_not_set_them() -> None:
@@ -86,8 +85,6 @@ def test_options_that_mean_nothing_here_are_accepted_and_listed() -> None:
 
 
 ABSENT_FEATURES = [
-    ("brokerRole=SLAVE\nbrokerId=1", "brokerRole: Replication is not available"),
-    ("haMasterAddress=127.0.0.1:10912", "haMasterAddress: Replication is not available"),
     ("storePathDLedgerCommitLog=/a,/b", "storePathDLedgerCommitLog: A commitlog in several folders is not available"),
     ("filterServerNums=1", "filterServerNums: Filter servers are not available"),
     ("messageStorePlugIn=com.example.Store", "messageStorePlugIn: Store plug-ins are not available"),
@@ -115,9 +112,9 @@ def test_an_absent_feature_that_is_switched_off_is_no_obstacle_and_not_ignored()
 async def test_ignored_options_are_told_in_one_line_at_the_start(
     talk_to: Starter, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await talk_to(sendMessageThreadPoolNums=16, haHousekeepingInterval=5, brokerName="broker-b")
+    await talk_to(sendMessageThreadPoolNums=16, debugLockEnable=True, brokerName="broker-b")
     [line] = [r.getMessage() for r in caplog.records if "no effect" in r.getMessage()]
-    assert line == "these options have no effect here: sendMessageThreadPoolNums, haHousekeepingInterval"
+    assert line == "these options have no effect here: sendMessageThreadPoolNums, debugLockEnable"
 
 
 async def test_the_broker_dials_name_servers_with_the_patience_of_its_options(

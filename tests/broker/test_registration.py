@@ -169,7 +169,8 @@ async def test_a_registration_says_everything(recorder: Recorder, tmp_path: Path
         [request] = recorder.told
         fields = request.fields
         assert fields["brokerAddr"] == talk.broker.address
-        assert fields["haServerAddr"] == f"127.0.0.1:{talk.broker.port + 1}"
+        assert fields["haServerAddr"] == talk.broker.ha_address
+        assert fields["brokerEpoch"] == "1"
         assert (fields["brokerName"], fields["clusterName"], fields["brokerId"]) == ("broker-a", "DefaultCluster", "0")
         body = RegisterBrokerBody.decompress(request.body) if compressed else RegisterBrokerBody.decode(request.body)
         table = body.topic_config_serialize_wrapper

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ariane.broker.acl.table import broker_rules
-from ariane.protocol.codes import RESEND_DEAD_LETTERS, RequestCode
+from ariane.protocol.codes import BROKER_PROMOTED, PROMOTE_BROKER, RESEND_DEAD_LETTERS, RequestCode
 from tests.broker.talk import small_broker
 
 # What Apache's 4.9.7 broker answers, by the registration of its processors.
@@ -26,4 +26,9 @@ def test_no_rule_is_for_a_request_that_nobody_answers(tmp_path: Path) -> None:
 def test_every_request_that_apache_answers_is_answered(tmp_path: Path) -> None:
     answered = set(small_broker(tmp_path).handlers)
     assert {RequestCode(code).name for code in ANSWERED_BY_APACHE - answered} == set()
-    assert answered - ANSWERED_BY_APACHE == {RESEND_DEAD_LETTERS, RequestCode.GET_TOPIC_CONFIG}
+    assert answered - ANSWERED_BY_APACHE == {
+        RESEND_DEAD_LETTERS,
+        PROMOTE_BROKER,
+        BROKER_PROMOTED,
+        RequestCode.GET_TOPIC_CONFIG,
+    }

@@ -19,7 +19,6 @@ from ariane.protocol.fast.property_form import form_of
 from ariane.protocol.fast.sending import Sending, SendKind, names_in
 from ariane.protocol.ids import host_text, parse_offset_id
 from ariane.protocol.properties import decode_properties
-from ariane.settings import Settings
 from ariane.store import Marks
 from tests.broker.conftest import Starter
 from tests.broker.talk import Talk, send_fields, small_broker
@@ -155,8 +154,7 @@ async def test_a_batch_is_neither_delayed_nor_part_of_a_transaction(talk: Talk, 
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
 
 
-async def test_a_slave_takes_no_messages(talk_to: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Settings, "refuse_absent", lambda _: None)  # the role is there, its copying is not
+async def test_a_slave_takes_no_messages(talk_to: Starter) -> None:
     talk = await talk_to(brokerRole="SLAVE", brokerId=1)
     assert (await talk.send("orders")).code == ResponseCode.SERVICE_NOT_AVAILABLE
 

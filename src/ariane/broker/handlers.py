@@ -13,6 +13,7 @@ from ariane.broker.admin.stats import AdminStatsHandler
 from ariane.broker.admin.store import AdminStoreHandler
 from ariane.broker.admin.topics import AdminTopicsHandler
 from ariane.broker.pull.handler import PullHandler
+from ariane.broker.replication.handover import Handover
 from ariane.broker.retry.dead_letters import DeadLettersHandler
 from ariane.broker.retry.send_back import SendBackHandler
 from ariane.broker.send.handler import SendHandler
@@ -22,7 +23,7 @@ from ariane.broker.tables.offsets_handler import OffsetsHandler
 from ariane.broker.tables.queue_locks import QueueLocksHandler
 from ariane.broker.tables.topics_handler import TopicsHandler
 from ariane.broker.transactions.handler import TransactionHandler
-from ariane.protocol.codes import RESEND_DEAD_LETTERS
+from ariane.protocol.codes import BROKER_PROMOTED, PROMOTE_BROKER, RESEND_DEAD_LETTERS
 from ariane.protocol.codes import RequestCode as Code
 from ariane.remoting import Handler
 
@@ -50,6 +51,7 @@ def request_table(
     stats: AdminStatsHandler,
     store: AdminStoreHandler,
     acl: AclHandler,
+    handover: Handover,
 ) -> dict[int, Handler]:
     """The handler of every request that a broker answers."""
     return {
@@ -95,6 +97,8 @@ def request_table(
         Code.QUERY_CORRECTION_OFFSET: admin_offsets.correction,
         Code.RESUME_CHECK_HALF_MESSAGE: transactions.resume,
         RESEND_DEAD_LETTERS: dead_letters.resend,
+        PROMOTE_BROKER: handover.promote,
+        BROKER_PROMOTED: handover.promoted,
         Code.GET_BROKER_CONFIG: config.get,
         Code.UPDATE_BROKER_CONFIG: config.update,
         Code.QUERY_MESSAGE: queries.by_key,

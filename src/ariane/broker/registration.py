@@ -72,6 +72,10 @@ class Registration:
         self.master_address: str | None = None
         """The master of this broker's name, as the name servers answer."""
         self.master_ha_address: str | None = None
+        self.on_master: list[Callable[[], None]] = []
+        """Called when the addresses of the master have changed."""
+        self.on_newer_master: Callable[[int, str], None] = lambda epoch, address: None
+        """Called on a master when a name server knows another one with a newer epoch."""
         topics.on_change.append(lambda _: self.soon())
         role.on_change(self._role_changed)
 
@@ -108,9 +112,24 @@ class Registration:
             await asyncio.wait({self._task})
 
     def _role_changed(self) -> None:
-        if self._role.is_master:
-            self._topics.touch()
+        self.master_address = self.master_ha_address = None
+        if self.active and self._role.is_master:
+            self._topics.touch()  # name servers take the topics of a master whose version they do not know
         self.soon()
+
+    def _take_master(self, answer: RegisterBrokerResponse) -> None:
+        """Take the master's addresses. A name server that knows no master leaves what another one answered."""
+        found, ha_found = answer.master_addr or None, answer.ha_server_addr or None
+        if found is None or found == self._address():
+            return
+        if self._role.is_master:
+            if (answer.broker_epoch or 0) > self._role.epoch:
+                self.on_newer_master(answer.broker_epoch or 0, found)
+        elif (found, ha_found) != (self.master_address, self.master_ha_address):
+            log.info("the master is %s, for copies %s", found, ha_found)
+            self.master_address, self.master_ha_address = found, ha_found
+            for listener in self.on_master:
+                listener()
 
     def lost(self, connection: Connection) -> None:
         """Register again at once with a name server whose connection was closed."""
@@ -189,12 +208,13 @@ class Registration:
             broker_id=self._role.broker_id,
             compressed=o.compressed_register,
             body_crc32=crc32(body) & 0x7FFFFFFF,
+            broker_epoch=self._role.epoch or None,
+            enable_acting_master=o.enable_slave_acting_master or None,
         )
         try:
             response = await self._request(address, Command(RequestCode.REGISTER_BROKER, header.fields(), body))
             answer = RegisterBrokerResponse.parse(response.fields)
-            self.master_address = answer.master_addr or self.master_address
-            self.master_ha_address = answer.ha_server_addr or self.master_ha_address
+            self._take_master(answer)
             if response.body:
                 self._topics.mark_ordered(KVTable.decode(response.body))
         except ArianeError as error:

@@ -115,7 +115,8 @@ class Role:
             await self._lay_down()
             self.kind, self.broker_id, self.epoch = kind, broker_id, epoch
             self.is_master = kind is not RoleKind.SLAVE
-            log.warning("the role is now %s", self)
+            if self._started:
+                log.warning("the role is now %s", self)
             for listener in self._listeners:
                 listener()
             if self._started:

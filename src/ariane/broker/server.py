@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from math import inf
+from pathlib import Path
 from socket import SOCK_STREAM
 from typing import Protocol
 
@@ -38,6 +39,11 @@ from ariane.broker.pull.subscriptions import Subscriptions
 from ariane.broker.pull.target import PullTargets
 from ariane.broker.read_cycle import ReadCycle
 from ariane.broker.registration import Registration
+from ariane.broker.replication.copies import LogFromMaster, LogToSlaves, status_rows
+from ariane.broker.replication.handover import Handover, Leading
+from ariane.broker.replication.metadata import MetadataCopy
+from ariane.broker.replication.peers import Peers
+from ariane.broker.replication.role_record import RoleRecord
 from ariane.broker.retry.dead_letters import DeadLettersHandler
 from ariane.broker.retry.send_back import SendBackHandler
 from ariane.broker.role import Role, RoleKind
@@ -65,6 +71,7 @@ from ariane.broker.tables.topics import TopicTable
 from ariane.broker.tables.topics_handler import TopicsHandler
 from ariane.broker.transactions.handler import TransactionHandler
 from ariane.env import Env, Files
+from ariane.ha import Epochs
 from ariane.ops.logs import LogLevels
 from ariane.ops.request_log import RequestLog
 from ariane.ops.servers import add_access
@@ -94,6 +101,7 @@ log = logging.getLogger("ariane.broker")
 CLIENT_SCAN = 10.0  # seconds between scans for clients without a heartbeat
 SLOW_READERS = 180.0
 PRUNE = 60.0
+NEWER_MASTER = 30.0
 NOT_TIMED = frozenset(  # once a message: their times are in the statistics
     {
         RequestCode.SEND_MESSAGE,
@@ -181,7 +189,6 @@ class Broker:
         self.acknowledge = acknowledge = Acknowledge(
             store,
             sync_flush=options.flush_disk_type == "SYNC_FLUSH" and ledger is None,
-            sync_slave=options.broker_role == "SYNC_MASTER",
         )
         self.group: LedgerGroup | None = None
         if ledger is not None:
@@ -202,6 +209,35 @@ class Broker:
         self.detours = detours = DelayAndTransactions(
             store, writer, topics, offsets, clients, persistence, stats, live, clock
         )
+        self.peers = peers = Peers(client, options.broker_name, lambda: self.registration.name_servers)
+        self.epochs = epochs = Epochs(files, Path(options.store_path_root_dir) / "config", random)
+        self.to_slaves = LogToSlaves(role, store, epochs, acknowledge, live, clock)
+        self.from_master = from_master = LogFromMaster(store, epochs, peers, self.registration, live, clock)
+        self.metadata = MetadataCopy(
+            peers,
+            self.registration,
+            topics,
+            groups,
+            offsets,
+            detours.progress,
+            persistence,
+            store,
+            clock,
+            master_address=lambda: from_master.master_address,
+        )
+        self.handover = Handover(
+            role,
+            RoleRecord(files, options),
+            epochs,
+            peers,
+            store,
+            offsets,
+            self.registration,
+            address=lambda: self.address,
+            master_address=lambda: from_master.master_address,
+            elected=ledger is not None,
+        )
+        self.registration.on_newer_master = self.handover.newer_master
         self.expressions = compiler = new_compiler(options, clock, refusals)
         self.filters = filters = new_filters(options, compiler)
         self.longpoll = longpoll = LongPoll(
@@ -263,12 +299,23 @@ class Broker:
             AdminQueriesHandler(store, live),
             RelayHandler(clients, store, live),
             ResetHandler(topics, groups, offsets, clients, store, live),
-            RuntimeInfoHandler(store, totals, detours.delay, detours.timers, clients, live, files, clock),
+            RuntimeInfoHandler(
+                store,
+                totals,
+                detours.delay,
+                detours.timers,
+                clients,
+                live,
+                files,
+                clock,
+                replication=status_rows(role, self.to_slaves, from_master),
+            ),
             AdminStatsHandler(
                 topics, groups, offsets, progress, stats, store, live, clock, address=lambda: self.address
             ),
             AdminStoreHandler(store, topics, clients, filters),
             AclHandler(None if self.access is None else self.access.rules, live, lambda: self.address),
+            self.handover,
         )
         self.handlers = requests.watched(self.handlers, changing=CHANGES, unwatched=NOT_TIMED)
         self.monitor = Monitor(
@@ -294,7 +341,13 @@ class Broker:
         if self.access is not None:
             add_access(self.monitor.registry, self.access.rules.counters)
         self.parts: list[Part] = [Expressions(filters, clients, persistence, clock)]
+        if ledger is None:  # a DLedger group copies its log itself
+            role.on_master(Leading(role, epochs, store, offsets, self.metadata))
+            role.on_master(self.to_slaves)
+            role.on_slave(from_master)
         role.on_master(detours)
+        role.on_slave(self.metadata)
+        role.on_change(self._role_changed)
         self._limits = Limits.of(options)
         self._admission = Admission.of(self._limits)
         self._gates = (*gates, *(() if self.access is None else (self.access.gate,)))
@@ -328,6 +381,9 @@ class Broker:
                 await self.persistence.save_offsets()  # before new messages take their places
             self._loaded = True
             self.store.start(asyncio.get_running_loop())
+            if self.group is None:
+                await self.handover.before_start()
+            self._role_changed()
             self.store.add_dispatch_listener(self.longpoll.arrived)
             self.store.retention.keepers.append(self.detours.timers.keep)
             await self._server.start(self.options.bind_address, self.options.listen_port)
@@ -348,6 +404,7 @@ class Broker:
     async def stop(self) -> None:
         """Unregister, finish running requests, save every table and close the store."""
         await self.monitor.stop()
+        await self.handover.stop()
         await self.registration.unregister()
         await self._server.stop()
         if self._vip is not None:
@@ -377,6 +434,7 @@ class Broker:
         yield self.registration.periodic()
         if self.access is not None:
             yield self.access.periodic()
+        yield Periodic(clock, NEWER_MASTER, self.handover.look_for_newer, name="look for a newer master")
         yield self.sampling.periodic()
         yield Periodic(clock, SLOW_READERS, self.slow_readers.disable, name="disable groups that lag too far")
         yield Periodic(clock, CLIENT_SCAN, self.clients.expire, name="expire clients")
@@ -427,7 +485,7 @@ class Broker:
     @property
     def ha_address(self) -> str:
         """The address that is advertised to slaves."""
-        return format_address(self.options.broker_ip2, self.port + 1)
+        return format_address(self.options.broker_ip2, self.to_slaves.master.port or self.port + 1)
 
     # Changes at run time.
 
@@ -444,6 +502,9 @@ class Broker:
             self._permission = options.broker_permission
             self.topics.touch()
             self.registration.soon()
+
+    def _role_changed(self) -> None:
+        self.store.puller.correct_offsets = self.role.is_master or self.options.offset_check_in_slave
 
     def _connection_closed(self, connection: Connection) -> None:
         self.clients.connection_closed(connection)

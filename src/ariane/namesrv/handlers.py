@@ -92,7 +92,13 @@ class Handlers:
         """Register a broker. A large registration is decoded in a thread, one at a time, in turns by address."""
         header = RegisterBrokerRequest.parse(request.fields)
         broker = Broker(
-            header.cluster_name, header.broker_name, header.broker_id, header.broker_addr, header.ha_server_addr
+            header.cluster_name,
+            header.broker_name,
+            header.broker_id,
+            header.broker_addr,
+            header.ha_server_addr,
+            max(header.broker_epoch or 0, 0),
+            bool(header.enable_acting_master),
         )
         _check_names(broker)
         if len(request.body) > (LARGE_COMPRESSED if header.compressed else LARGE):
@@ -156,7 +162,9 @@ class Handlers:
         filters: list[str] | None,
     ) -> Command:
         master = self._routes.register(broker, table, filters, self._clock.monotonic(), connection)
-        answer = RegisterBrokerResponse(master.ha_address, master.address) if master else RegisterBrokerResponse()
+        answer = RegisterBrokerResponse()
+        if master is not None:
+            answer = RegisterBrokerResponse(master.ha_address, master.address, master.epoch or None)
         order = self._kv.namespace(ORDER_TOPIC_CONFIG)
         return request.reply(0, answer.fields(), b"" if order is None else KVTable(order).encode())
 

@@ -32,6 +32,12 @@ def is_usable_name(name: str) -> bool:
     return 0 < len(name) <= MAX_NAME and name.isprintable() and " " not in name
 
 
+def _read_only(queue: QueueData) -> QueueData:
+    return QueueData(
+        queue.broker_name, queue.read_queue_nums, queue.write_queue_nums, queue.perm & ~WRITE, queue.topic_sys_flag
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Broker:
     """The broker that registers."""
@@ -41,6 +47,10 @@ class Broker:
     id: int
     address: str
     ha_address: str = ""
+    epoch: int = 0
+    """The number of a master's term; 0 for brokers that have none, such as Apache's."""
+    acts: bool = False
+    """Whether this slave may act for a missing master."""
 
 
 @dataclass(slots=True)
@@ -55,6 +65,8 @@ class Live:
     ha_address: str
     names: set[str]
     """The broker names under which the address is registered: one, unless a broker was renamed."""
+    epoch: int = 0
+    acts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +75,7 @@ class Master:
 
     address: str
     ha_address: str
+    epoch: int
 
 
 class Routes:
@@ -98,7 +111,15 @@ class Routes:
     def register(
         self, broker: Broker, table: TopicConfigTable, filter_servers: list[str] | None, now: float, owner: object
     ) -> Master | None:
-        """Register a broker; returns the master of a slave. LimitExceeded, without any change, when too much."""
+        """Register a broker; returns its master. LimitExceeded, without any change, when too much.
+
+        Of two masters of one name the one with the higher epoch stays: the other is not registered, and gets the first
+        one's addresses as a slave does. With equal epochs, or none, the last wins, as in Apache's name server.
+        """
+        if broker.id == MASTER:
+            rival = self._master(broker.name) if broker.name in self._brokers else None
+            if rival is not None and rival.address != broker.address and rival.epoch > broker.epoch:
+                return rival
         self._check_room(broker, table, filter_servers or [])
         first = self._place(broker)
         changed = first or self.is_changed(broker.address, table.data_version)
@@ -110,6 +131,10 @@ class Routes:
         elif live.owner is not owner:
             self._disown(broker.address, live.owner)
         live.heard, live.version, live.owner, live.ha_address = now, table.data_version, owner, broker.ha_address
+        live.epoch = broker.epoch
+        if live.acts != broker.acts:
+            live.acts = broker.acts
+            self.revision += 1
         live.names.add(broker.name)
         self._owned.setdefault(owner, set()).add(broker.address)
         self._set_filter_servers(broker.address, filter_servers)
@@ -175,7 +200,7 @@ class Routes:
     def _master(self, name: str) -> Master | None:
         address = self._brokers[name].broker_addrs.get(MASTER)
         live = self._live.get(address) if address else None
-        return Master(address, live.ha_address) if address and live else None
+        return Master(address, live.ha_address, live.epoch) if address and live else None
 
     def is_changed(self, address: str, version: DataVersion) -> bool:
         """Whether a broker's topics differ from those known."""
@@ -265,7 +290,28 @@ class Routes:
         brokers = [self._brokers[name] for name in queues if name in self._brokers]
         if not brokers:
             return None
-        return TopicRouteData(list(queues.values()), brokers, self._filters_of(brokers))
+        acting = {broker.broker_name: found for broker in brokers if (found := self._acting_master(broker))}
+        if not acting:
+            return TopicRouteData(list(queues.values()), brokers, self._filters_of(brokers))
+        return TopicRouteData(
+            [_read_only(queue) if queue.broker_name in acting else queue for queue in queues.values()],
+            [acting.get(broker.broker_name, broker) for broker in brokers],
+            self._filters_of(brokers),
+        )
+
+    def _acting_master(self, data: BrokerData) -> BrokerData | None:
+        """A broker without a master as clients see it: its slave of the lowest id, if that may, has the master's id.
+
+        So consumers find somebody to lock queues for ordered consuming. Queues are read-only: nothing can be sent.
+        """
+        if MASTER in data.broker_addrs or not data.broker_addrs:
+            return None
+        lowest = data.broker_addrs[min(data.broker_addrs)]
+        live = self._live.get(lowest)
+        if live is None or not live.acts:
+            return None
+        addresses = {i: a for i, a in data.broker_addrs.items() if a != lowest}
+        return BrokerData(data.cluster, data.broker_name, {MASTER: lowest, **addresses})
 
     def _filters_of(self, brokers: list[BrokerData]) -> dict[str, list[str]]:
         if not self._filter_servers:

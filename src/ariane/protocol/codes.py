@@ -115,6 +115,10 @@ class RequestCode(IntEnum):
 
 RESEND_DEAD_LETTERS = 30_001
 """A request code of Ariane's own, far from those that Apache assigns."""
+PROMOTE_BROKER = 30_002
+"""Ariane's own: make a slave the master."""
+BROKER_PROMOTED = 30_003
+"""Ariane's own, between brokers of one name: the sender was promoted. The receiver asks the name servers."""
 
 
 class ResponseCode(IntEnum):

@@ -95,7 +95,7 @@ class MemoryFiles:
     ) -> "MemoryFiles":
         other = MemoryFiles(self._clock, self.capacity)
         other.boot_id = self.boot_id if same_boot else f"boot-{int(self.boot_id.removeprefix('boot-')) + 1}"
-        for path, node in names.items():
+        for path, node in list(names.items()):  # threads of the broker may still write
             other._nodes[path] = other._durable[path] = node.survivor(content(node))
             other._folders.update(path.parents)
         return other

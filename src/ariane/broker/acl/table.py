@@ -24,7 +24,7 @@ from ariane.message import (
     retry_topic,
 )
 from ariane.protocol.bodies import CheckClientRequestBody, HeartbeatData, LockBatchRequestBody
-from ariane.protocol.codes import RESEND_DEAD_LETTERS, ResponseCode
+from ariane.protocol.codes import BROKER_PROMOTED, PROMOTE_BROKER, RESEND_DEAD_LETTERS, ResponseCode
 from ariane.protocol.codes import RequestCode as Code
 from ariane.protocol.command import Command
 from ariane.protocol.fast.pulling import pulling_in
@@ -156,6 +156,7 @@ def broker_rules(
         ),
         Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: account,
         Code.GET_BROKER_RUNTIME_INFO: account,
+        BROKER_PROMOTED: account,  # it only makes the receiver ask the name servers
         # What slaves ask of their master; those of Apache's do not sign.
         Code.GET_ALL_TOPIC_CONFIG: trusted,
         Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: trusted,
@@ -178,6 +179,7 @@ def broker_rules(
         Code.CLEAN_UNUSED_TOPIC: admin,
         Code.RESUME_CHECK_HALF_MESSAGE: admin,
         RESEND_DEAD_LETTERS: admin,
+        PROMOTE_BROKER: admin,
         # The rules themselves.
         Code.UPDATE_AND_CREATE_ACL_CONFIG: admin,
         Code.DELETE_ACL_CONFIG: admin,

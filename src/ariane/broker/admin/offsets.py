@@ -5,9 +5,9 @@ from __future__ import annotations
 from ariane.broker.delay.delivery import Delay
 from ariane.broker.names import check_group
 from ariane.broker.tables.clients import ClientTable
-from ariane.broker.tables.offsets import OffsetTable
+from ariane.broker.tables.offsets import COMMITTED_HERE, OffsetTable
 from ariane.broker.tables.topics import TopicTable
-from ariane.protocol.bodies import QueryCorrectionOffsetBody
+from ariane.protocol.bodies import ConsumerOffsetTable, QueryCorrectionOffsetBody
 from ariane.protocol.command import Command
 from ariane.protocol.headers import CloneGroupOffsetRequest, QueryCorrectionOffsetRequest
 from ariane.remoting import Connection
@@ -25,7 +25,9 @@ class AdminOffsetsHandler:
         self._delay = delay
 
     def all_consumers(self, _: Connection, request: Command) -> Command:
-        """GET_ALL_CONSUMER_OFFSET: every committed offset."""
+        """GET_ALL_CONSUMER_OFFSET: every committed offset; for a returning master those that were committed here."""
+        if request.fields.get(COMMITTED_HERE):
+            return request.reply(body=ConsumerOffsetTable(self._offsets.committed_here).encode())
         return request.reply(body=self._offsets.table().encode())
 
     def all_delays(self, _: Connection, request: Command) -> Command:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from ariane.broker.config.live import LiveOptions
@@ -42,6 +43,8 @@ class RuntimeInfoHandler:
         options: LiveOptions,
         files: Files,
         clock: Clock,
+        *,
+        replication: Callable[[], dict[str, str]],
     ) -> None:
         self._store = store
         self._totals = totals
@@ -51,6 +54,7 @@ class RuntimeInfoHandler:
         self._options = options
         self._files = files
         self._clock = clock
+        self._replication = replication
 
     def info(self, _: Connection, request: Command) -> Command:
         """Answer with all figures."""
@@ -83,6 +87,7 @@ class RuntimeInfoHandler:
             **self._delay.running_info(),
             **self._timers.running_info(),
             **self._inconsistencies(),
+            **self._replication(),
         }
 
     def _inconsistencies(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ariane.access.rules import DEFAULT_FILE
-from ariane.broker.config.checks import addresses, not_empty
+from ariane.broker.config.checks import addresses, networks, not_empty
 from ariane.filter.limits import DEEPEST, DEFAULT_LIMITS
 from ariane.settings import LONG_MAX, Option, absent, ignored
 from ariane.settings.operation import LOG_OPTIONS, metrics_options
@@ -133,6 +133,19 @@ OWN_OPTIONS = (
     Option("longPollBytesMax", int, 268435456, high=LONG_MAX, own=True),
     Option("timerWheelEnable", bool, True, live=True, own=True),
     Option("timerMaxDelaySec", int, 40 * 24 * 3600, low=1, live=True, own=True),
+    # Replication: names of RocketMQ 5 where it has the option.
+    Option("inSyncReplicas", int, 1, low=1, high=64, own=True),
+    Option("minInSyncReplicas", int, 1, low=1, high=64, own=True),
+    Option("enableAutoInSyncReplicas", bool, False, own=True),
+    Option("asyncLearner", bool, False, own=True),
+    Option("syncFromLastFile", bool, False, own=True),
+    Option("maxHaTransferByteInSecond", int, 0, high=LONG_MAX, own=True),
+    Option("enableSlaveActingMaster", bool, False, live=True, own=True),
+    Option("haConfirmedReads", bool, False, own=True),
+    Option("haReport", str, "auto", choices=("auto", "flushed", "received"), own=True),
+    Option("haKey", str, "", secret=True, own=True),
+    Option("haAllowedPeers", str, "", check=networks, own=True),
+    Option("haMaxConnections", int, 64, low=1, high=100000, own=True),
     Option("dlqTopicPerm", int, 6, choices=(2, 4, 6), own=True),
     Option("filterExpressionMaxLength", int, DEFAULT_LIMITS.length, low=1, own=True),
     Option("filterExpressionMaxTokens", int, DEFAULT_LIMITS.tokens, low=1, own=True),

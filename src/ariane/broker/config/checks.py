@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_network
 
 from ariane.settings import Value
 
 DELAY_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-NO_REPLICATION = "Replication is not available"
 SEVERAL_FOLDERS = "A commitlog in several folders is not available"
 ADDRESS = re.compile(r"[^\s;]+:[0-9]{1,5}")
 PEER = re.compile(r"[A-Za-z0-9_]+-[^\s;-][^\s;]*:[0-9]{1,5}")
@@ -59,9 +59,14 @@ def peers(text: str) -> str | None:
     return f"expected members such as n0-127.0.0.1:40911;n1-127.0.0.1:40912, got {text!r}"
 
 
-def slave_role(role: Value) -> str | None:
-    """Refuse the role of a slave, which would copy nothing."""
-    return f"{NO_REPLICATION}: set ASYNC_MASTER or SYNC_MASTER" if role == "SLAVE" else None
+def networks(text: str) -> str | None:
+    """Addresses or networks such as `10.0.0.7;10.1.0.0/16`; empty for none."""
+    for part in text.split(";") if text else ():
+        try:
+            ip_network(part.strip(), strict=False)
+        except ValueError:
+            return f"expected addresses or networks such as 10.0.0.7;10.1.0.0/16, got {part!r} among them"
+    return None
 
 
 def one_folder(path: Value) -> str | None:

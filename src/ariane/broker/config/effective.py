@@ -19,7 +19,7 @@ def effective(settings: Settings) -> Settings:
         if settings[name] and not settings[other]:
             raise settings.error(name, f"goes together with {other}: set both, or neither")
     derived: dict[str, Value | None] = {
-        "haListenPort": None,  # as in Apache's broker a value of the file does not count; nothing listens there yet
+        "haListenPort": _ha_port(settings),  # as in Apache's broker a value of the file does not count
         "brokerId": _broker_id(settings),
         "bitMapLengthConsumeQueueExt": bloom_bits(
             _number(settings, "maxErrorRateOfBloomFilter"), _number(settings, "expectConsumerNumUseFilter")
@@ -51,6 +51,11 @@ def _broker_id(settings: Settings) -> int:
     if settings["enableDLegerCommitLog"]:
         return DLEDGER_ID
     return _number(settings, "brokerId") if settings["brokerRole"] == "SLAVE" else MASTER_ID
+
+
+def _ha_port(settings: Settings) -> int:
+    port = _number(settings, "listenPort")
+    return port + 1 if port else 0
 
 
 def _speaks_tls(settings: Settings) -> bool:

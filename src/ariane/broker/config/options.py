@@ -59,6 +59,7 @@ class BrokerOptions:
     region_id: str
     register_broker_timeout_mills: int
     slave_read_enable: bool
+    """Consumers that are far behind are sent to a slave."""
     disable_consume_if_consumer_read_slowly: bool
     consumer_fallbehind_threshold: int
     """Bytes."""
@@ -136,8 +137,38 @@ class BrokerOptions:
     max_index_num: int
     max_msgs_num_batch: int
     message_index_safe: bool
+    ha_listen_port: int
+    """listenPort + 1, whatever the file says; 0 takes any free port."""
+    ha_send_heartbeat_interval_ms: int
+    ha_housekeeping_interval_ms: int
+    ha_transfer_batch_size: int
+    """Bytes."""
+    ha_master_address: str | None
+    """The master's address for copies; None: the name servers are asked for it."""
+    ha_slave_fallbehind_max: int
+    """Bytes."""
+    slave_timeout_ms: int
+    """How long a send to a SYNC_MASTER waits for its copies."""
     broker_role: str
-    """ASYNC_MASTER, SYNC_MASTER or SLAVE."""
+    """ASYNC_MASTER, SYNC_MASTER or SLAVE: the role at start, unless a promotion has changed it since."""
+    in_sync_replicas: int
+    """Copies, the master's included, that a send to a SYNC_MASTER waits for."""
+    min_in_sync_replicas: int
+    enable_auto_in_sync_replicas: bool
+    async_learner: bool
+    """A slave whose copy never counts."""
+    sync_from_last_file: bool
+    """An empty slave gets the last file of the log only, as from Apache's master."""
+    max_ha_transfer_byte_in_second: int
+    """Bytes to all slaves together; 0: no limit."""
+    enable_slave_acting_master: bool
+    """While no master is registered, the slave with the lowest id locks queues for ordered consuming."""
+    ha_confirmed_reads: bool
+    ha_report: str
+    """What a slave reports: flushed, received, or auto: flushed to an Ariane master."""
+    ha_key: str
+    ha_allowed_peers: str
+    ha_max_connections: int
     flush_disk_type: str
     """SYNC_FLUSH or ASYNC_FLUSH."""
     sync_flush_timeout_ms: int

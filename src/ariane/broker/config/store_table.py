@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ariane.broker.config.checks import (
-    NO_REPLICATION,
     SEVERAL_FOLDERS,
     addresses,
     delay_levels,
@@ -11,7 +10,6 @@ from ariane.broker.config.checks import (
     not_empty,
     one_folder,
     peers,
-    slave_role,
 )
 from ariane.settings import LONG_MAX, Option, absent, ignored
 
@@ -75,24 +73,16 @@ STORE_OPTIONS = (
     Option("maxIndexNum", int, 20_000_000, low=2),
     Option("maxMsgsNumBatch", int, 64, low=1, live=True),
     Option("messageIndexSafe", bool, False, important=True),
-    # Apache overwrites a value of the file with listenPort + 1. Without replication nothing listens there.
-    Option("haListenPort", int, None, high=65535, used=False),
-    ignored("haSendHeartbeatInterval", int, 5000),
-    ignored("haHousekeepingInterval", int, 20000),
-    ignored("haTransferBatchSize", int, 32 * 1024),
-    Option("haMasterAddress", str, None, check=addresses, used=False, important=True, absent=absent(NO_REPLICATION)),
-    ignored("haSlaveFallbehindMax", int, 256 * 1024**2),
-    Option(
-        "brokerRole",
-        str,
-        "ASYNC_MASTER",
-        choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
-        important=True,
-        absent=slave_role,
-    ),
+    Option("haListenPort", int, 10912, high=65536),  # a value of the file does not count: listenPort + 1
+    Option("haSendHeartbeatInterval", int, 5000, low=1, unit="ms"),
+    Option("haHousekeepingInterval", int, 20000, low=1, unit="ms"),
+    Option("haTransferBatchSize", int, 32 * 1024, low=1, high=4 * 1024**2 - 12),  # a slave's buffer has 4 MiB
+    Option("haMasterAddress", str, None, check=addresses, important=True),
+    Option("haSlaveFallbehindMax", int, 256 * 1024**2, low=1),
+    Option("brokerRole", str, "ASYNC_MASTER", choices=("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"), important=True),
     Option("flushDiskType", str, "ASYNC_FLUSH", choices=("SYNC_FLUSH", "ASYNC_FLUSH"), important=True),
     Option("syncFlushTimeout", int, 5000, low=1, live=True, unit="ms"),
-    ignored("slaveTimeout", int, 3000),
+    Option("slaveTimeout", int, 3000, low=1, unit="ms"),
     Option("messageDelayLevel", str, DEFAULT_DELAY_LEVELS, check=delay_levels),
     Option("flushDelayOffsetInterval", int, 10000, low=1, high=LONG_MAX, unit="ms"),
     Option("cleanFileForciblyEnable", bool, True, live=True, important=True),

@@ -138,10 +138,14 @@ class Delay:
 
     def load(self, text: bytes) -> None:
         """Read delayOffset.json; offsets outside of their queue are moved to its nearest end."""
+        self.copy(text)
+        self.correct()
+
+    def copy(self, text: bytes) -> None:
+        """Take the progress of a master, whose queues may be longer for now."""
         table = DelayOffsetTable.decode(text).offset_table
         for level in self._levels:
             level.offset = table.get(level.number, 0)
-        self.correct()
 
     def correct(self) -> None:
         """Move offsets that are outside of their queue to its nearest end."""

@@ -37,6 +37,12 @@ class DelayProgress:
         self._file.load()
         self._delay.correct()
 
+    async def copy(self, text: bytes) -> None:
+        """Take a master's progress. The caller has made sure that the delivered messages are in the log here."""
+        if text != self._delay.encode():
+            self._delay.copy(text)
+            await self.save()
+
     async def save(self) -> None:
         """Write delayOffset.json."""
         if await self._take_snapshot():

@@ -19,6 +19,8 @@ from ariane.remoting.limits import LimitExceeded, Reason, Refusals
 log = logging.getLogger("ariane.broker")
 
 SEPARATOR: Final = "@"
+COMMITTED_HERE: Final = "committedHere"
+"""Field of GET_ALL_CONSUMER_OFFSET between Ariane's brokers: only what clients committed on the slave itself."""
 
 
 def offset_key(topic: str, group: str) -> str:
@@ -50,6 +52,9 @@ class OffsetTable:
         self.dirty = False
         """Whether an offset changed since consumerOffset.json was last written; its writer clears this."""
         self._changed: set[str] = set()  # keys whose offsets changed since the journal was last written
+        self.copies_master = False
+        """On a slave: commits of clients are kept in `committed_here` until the master has them."""
+        self.committed_here: dict[str, dict[int, int]] = {}
 
     def get(self, group: str, topic: str, queue_id: int) -> int:
         """The committed offset, -1 when there is none."""
@@ -104,6 +109,8 @@ class OffsetTable:
             self._shares.add(key, creator)
             queues = self._offsets[key] = {}
         queues[queue_id] = offset
+        if self.copies_master:
+            self.committed_here.setdefault(key, {})[queue_id] = offset
         self._mark(key)
         return True
 
@@ -254,6 +261,26 @@ class OffsetTable:
         """Replace all offsets by those of an earlier run or of a master."""
         self._offsets = {key: dict(queues) for key, queues in table.offset_table.items()}
 
+    def take_from_master(self, table: ConsumerOffsetTable) -> ConsumerOffsetTable:
+        """Take a master's offsets; those that clients committed here and the master does not have yet are kept.
+
+        Returns the latter, for the master. Everything else is the master's, lower values too: it was reset there.
+        """
+        ahead: dict[str, dict[int, int]] = {}
+        for key, queues in table.offset_table.items():
+            own, here = self._offsets.setdefault(key, {}), self.committed_here.get(key, {})
+            for queue_id, offset in queues.items():
+                if here.get(queue_id, -1) <= offset:
+                    here.pop(queue_id, None)
+                    if own.get(queue_id) != offset:
+                        own[queue_id] = offset
+                        self._mark(key)
+            if not here:
+                self.committed_here.pop(key, None)
+        for key, here in self.committed_here.items():
+            ahead[key] = dict(here)
+        return ConsumerOffsetTable(ahead)
+
     @property
     def has_changes(self) -> bool:
         """Whether an offset changed since `take_changes`."""
@@ -291,7 +318,7 @@ class OffsetTable:
 
     def _remove(self, keys: Iterable[str]) -> None:
         for key in list(keys):
-            for table in (self._offsets, self._readers, self._resets, self._pending):
+            for table in (self._offsets, self._readers, self._resets, self._pending, self.committed_here):
                 table.pop(key, None)
             self._shares.remove(key)
             self._mark(key)

@@ -109,3 +109,20 @@ class GetBrokerAclConfigResponse(Header):
     broker_addr: str
     cluster_name: str
     all_acl_file_version: str | None = None
+
+
+class PromoteBrokerRequest(Header):
+    """PROMOTE_BROKER, a request of Ariane's own."""
+
+    broker_name: str
+    """The name of the broker that is meant, so that a wrong address promotes nothing."""
+    force: bool = False
+    """Promote although the master still answers, or another slave has more of the log."""
+    sync: bool = False
+    """Become a SYNC_MASTER, else an ASYNC_MASTER."""
+
+
+class PromoteBrokerResponse(Header):
+    broker_epoch: Int64
+    log_max: Int64
+    """The end of the log, where the epoch begins."""

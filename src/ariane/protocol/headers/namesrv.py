@@ -11,11 +11,17 @@ class RegisterBrokerRequest(Header):
     broker_id: Int64
     compressed: bool = False
     body_crc32: int = 0
+    broker_epoch: Int64 | None = None
+    """Ariane's own: the number of the master's term. Apache's name server ignores it."""
+    enable_acting_master: bool | None = None
+    """Of RocketMQ 5: while no master is registered, routes name this slave as one, for reading only."""
 
 
 class RegisterBrokerResponse(Header):
     ha_server_addr: str | None = None
     master_addr: str | None = None
+    broker_epoch: Int64 | None = None
+    """Ariane's own: the epoch of the master at `master_addr`."""
 
 
 class UnregisterBrokerRequest(Header):

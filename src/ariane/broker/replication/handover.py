@@ -1,0 +1,233 @@
+"""The master's role passes from one broker to another: promotion of a slave, return of the old master."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ariane.broker.registration import Registration
+from ariane.broker.replication.metadata import MetadataCopy
+from ariane.broker.replication.peers import Peers, PeerState, free_id
+from ariane.broker.replication.role_record import RoleRecord
+from ariane.broker.role import MASTER_ID, Role, RoleKind
+from ariane.broker.tables.offsets import OffsetTable
+from ariane.errors import ArianeError, ResponseError
+from ariane.ha import Epochs
+from ariane.protocol.codes import ResponseCode
+from ariane.protocol.command import Command
+from ariane.protocol.headers import PromoteBrokerRequest, PromoteBrokerResponse
+from ariane.remoting import Connection
+from ariane.store import MessageStore
+
+log = logging.getLogger("ariane.broker.replication")
+
+
+class Leading:
+    """Runs on a master, before everything else that does: the log becomes this broker's to continue."""
+
+    def __init__(
+        self, role: Role, epochs: Epochs, store: MessageStore, offsets: OffsetTable, metadata: MetadataCopy
+    ) -> None:
+        self._role = role
+        self._epochs = epochs
+        self._store = store
+        self._offsets = offsets
+        self._metadata = metadata
+
+    async def start(self) -> None:
+        """Finish the copied log, begin an epoch or a run of it; a promotion limits offsets to what the queues have."""
+        store, epochs = self._store, self._epochs
+        store.take_over()
+        await self._metadata.forget()
+        promoted = self._role.epoch > epochs.current
+        if promoted and (moved := self._offsets.limit_to(store.max_offset)):
+            log.warning("%d committed offsets were beyond the end of their queue and are moved back to it", moved)
+        entry = await asyncio.to_thread(epochs.begin, store.log_max, promote=promoted)
+        self._role.epoch = entry.epoch
+
+    async def stop(self) -> None:
+        """Nothing runs."""
+
+
+class Handover:
+    """Promotes this broker, and makes it a slave when another one was promoted.
+
+    Two brokers cannot tell a dead peer from a cut network, so nothing here elects: an operator promotes.
+    """
+
+    def __init__(
+        self,
+        role: Role,
+        record: RoleRecord,
+        epochs: Epochs,
+        peers: Peers,
+        store: MessageStore,
+        offsets: OffsetTable,
+        registration: Registration,
+        *,
+        address: Callable[[], str],
+        master_address: Callable[[], str | None],
+        elected: bool,
+    ) -> None:
+        self._role = role
+        self._record = record
+        self._epochs = epochs
+        self._peers = peers
+        self._store = store
+        self._offsets = offsets
+        self._address = address
+        self._master_address = master_address
+        self._registration = registration
+        self._elected = elected
+        self._following: asyncio.Task[None] | None = None
+
+    # A master that returns.
+
+    async def before_start(self) -> None:
+        """Before a master serves: follow a newer one, or take the offsets that slaves kept while this one was away."""
+        self._record.load()
+        role = self._role
+        if self._record.role is RoleKind.SLAVE:
+            await role.become_slave(self._record.broker_id, self._epochs.current)
+        else:
+            await role.become_master(self._epochs.current, self._record.role)
+        if role.is_slave:
+            return
+        others = await self._others()
+        for address in others.pop(MASTER_ID, set()):
+            if await self._follow_if_newer(address):
+                return
+        for address in (address for addresses in others.values() for address in addresses):
+            try:
+                table = await self._peers.committed_at(address)
+            except ArianeError as error:
+                log.info("the slave %s does not tell the offsets committed there: %s", address, error)
+                continue
+            for key, queues in table.offset_table.items():
+                for queue_id, offset in queues.items():
+                    self._offsets.raise_to(key, queue_id, offset)
+
+    def newer_master(self, epoch: int, address: str) -> None:
+        """Another broker says, or is said, to be the master of a newer epoch: ask it, then follow it."""
+        if self._elected or self._role.is_slave or epoch <= self._role.epoch:
+            return
+        if self._following is None or self._following.done():
+            self._following = asyncio.get_running_loop().create_task(self._ask_then_follow(address))
+
+    async def look_for_newer(self) -> None:
+        """Ask the master that the name servers list, if that is another broker; Apache's do not compare epochs."""
+        if self._elected or self._role.is_slave:
+            return
+        for address in (await self._others()).get(MASTER_ID, set()):
+            await self._follow_if_newer(address)
+
+    async def stop(self) -> None:
+        """Stop following a newer master."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+
+    async def _ask_then_follow(self, address: str) -> None:
+        try:
+            await self._follow_if_newer(address)
+        except Exception:
+            log.exception("%s is a newer master, and this broker cannot follow it yet", address)
+
+    async def _follow_if_newer(self, address: str) -> bool:
+        role = self._role
+        try:
+            state = await self._peers.state(address)
+        except ArianeError as error:
+            log.info("%s, which is registered as master, does not answer: %s", address, error)
+            return False
+        if not state.is_master or state.epoch <= max(role.epoch, self._epochs.current):
+            return False
+        broker_id = free_id(await self._others())
+        log.error(
+            "%s was promoted (epoch %d, here %d): this broker refuses writes and follows it as slave %d",
+            address,
+            state.epoch,
+            role.epoch,
+            broker_id,
+        )
+        self._record.save(RoleKind.SLAVE, broker_id)
+        await role.become_slave(broker_id, role.epoch)
+        return True
+
+    async def _others(self) -> dict[int, set[str]]:
+        own = self._address()
+        found = await self._peers.same_name()
+        return {broker_id: others for broker_id, addresses in found.items() if (others := addresses - {own})}
+
+    # Promotion.
+
+    async def promote(self, _: Connection, request: Command) -> Command:
+        """PROMOTE_BROKER: make this slave the master of a new epoch. Answers at once when it is the master already."""
+        header = PromoteBrokerRequest.parse(request.fields)
+        role = self._role
+        if header.broker_name != self._peers.name:
+            remark = f"this broker is {self._peers.name}, not {header.broker_name}: check the address"
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+        if self._elected:
+            remark = "a DLedger group elects its master itself; preferredLeaderId names one that it shall have"
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+        if role.is_slave:
+            others = await self._states()
+            if not header.force:
+                self._check_safe(others)
+            epoch = max([self._epochs.current, *(state.epoch for state in others.values())]) + 1
+            await self._promote(epoch, RoleKind.SYNC_MASTER if header.sync else RoleKind.ASYNC_MASTER)
+            await self._registration.current()
+            for address in others:
+                await self._peers.tell_promoted(address, epoch, self._store.log_max)
+        return request.reply(0, PromoteBrokerResponse(role.epoch, self._store.log_max).fields())
+
+    async def _promote(self, epoch: int, kind: RoleKind) -> None:
+        role, broker_id, before = self._role, self._role.broker_id, self._role.epoch
+        try:
+            await role.become_master(epoch, kind)
+            self._record.save(kind, MASTER_ID)
+        except Exception as error:
+            log.exception("the promotion failed")
+            await role.become_slave(broker_id, before)
+            raise ResponseError(
+                ResponseCode.SYSTEM_ERROR, f"not promoted, the broker stays a slave: {error}; see its log"
+            ) from None
+
+    async def _states(self) -> dict[str, PeerState]:
+        """The states of the other brokers of the name that answer."""
+        addresses = {address for found in (await self._others()).values() for address in found}
+        if master := self._master_address():
+            addresses.add(master)
+        states: dict[str, PeerState] = {}
+        for address in addresses:
+            try:
+                states[address] = await self._peers.state(address)
+            except ArianeError as error:
+                log.info("%s does not answer before the promotion: %s", address, error)
+        return states
+
+    def _check_safe(self, others: dict[str, PeerState]) -> None:
+        """Refuse a promotion beside a live master, or of a slave that has less than another."""
+        end = self._store.log_max
+        for address, state in others.items():
+            if state.is_master:
+                remark = f"the master {address} still answers: stop it first, or promote with --force"
+                raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+            if state.log_max > end:
+                remark = (
+                    f"the slave {address} has more of the log ({state.log_max} bytes, here {end}): promote that one, "
+                    "or this one with --force"
+                )
+                raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+
+    async def promoted(self, _: Connection, request: Command) -> Command:
+        """BROKER_PROMOTED: a peer was promoted. A master asks it; a slave asks the name servers for its address."""
+        header = PromoteBrokerResponse.parse(request.fields)
+        if self._role.is_slave:
+            self._registration.soon()
+        else:
+            for address in (await self._others()).get(MASTER_ID, set()):
+                self.newer_master(header.broker_epoch, address)
+        return request.reply()

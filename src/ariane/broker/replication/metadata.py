@@ -1,0 +1,187 @@
+"""A slave's copies of its master's tables: topics, groups, committed offsets, progress of delays."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from ariane.broker.delay.progress import DelayProgress
+from ariane.broker.periodic import Periodic
+from ariane.broker.registration import Registration
+from ariane.broker.replication.peers import Peers
+from ariane.broker.tables.groups import GroupTable
+from ariane.broker.tables.offsets import OffsetTable, split_key
+from ariane.broker.tables.persistence import Persistence
+from ariane.broker.tables.topics import TopicTable
+from ariane.broker.transactions.half_messages import CHECK_GROUP
+from ariane.env import Clock
+from ariane.errors import ArianeError
+from ariane.protocol.bodies import ConsumerOffsetTable, SubscriptionGroupTable, TopicConfigTable
+from ariane.protocol.codes import RequestCode
+from ariane.store import MessageStore
+
+log = logging.getLogger("ariane.broker.replication")
+
+INTERVAL: Final = 10.0  # seconds between two rounds, as in Apache's slave
+SHORT: Final = 1.0  # seconds: how often the progress that waits for the log is looked at
+
+
+class MetadataCopy:
+    """Runs on a slave: copies the master's tables at once and each 10 s.
+
+    The progress of delays and of transaction checks counts messages that the master has stored again. It is taken when
+    the log here has reached the end that the master's log had: earlier, a promotion would lose those messages.
+    """
+
+    def __init__(
+        self,
+        peers: Peers,
+        registration: Registration,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        progress: DelayProgress,
+        persistence: Persistence,
+        store: MessageStore,
+        clock: Clock,
+        *,
+        master_address: Callable[[], str | None],
+    ) -> None:
+        self._peers = peers
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._progress = progress
+        self._store = store
+        self._clock = clock
+        self._master_address = master_address
+        self._file = persistence.table("committedOnSlave.json", self._encode, self._decode)
+        self._saved = b""
+        self._waiting: tuple[int, bytes, ConsumerOffsetTable] | None = None
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._short = Periodic(clock, SHORT, self._each_second, name="take progress that waited for the log")
+        self.rounds = 0
+        """Complete rounds since the start."""
+        self.failure = ""
+        """Why the last round was not complete; empty when it was."""
+        self.more: list[Callable[[str], Awaitable[None]]] = []
+        """Copies of further tables, called with the master's address."""
+        registration.on_master.append(self._news.set)
+
+    async def start(self) -> None:
+        """Begin to copy, with a round at once."""
+        self._offsets.copies_master = True
+        self._file.load()
+        self._waiting = None
+        self._short.start()
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="copy the master's tables")
+
+    async def stop(self) -> None:
+        """Stop copying. What clients committed here is in the table of offsets."""
+        await self._short.stop()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await self._save()
+        self._offsets.copies_master = False
+
+    async def forget(self) -> None:
+        """The broker is a master now: what was committed here is the master's."""
+        self._offsets.committed_here.clear()
+        await self._save()
+
+    async def _run(self) -> None:
+        while True:
+            self._news.clear()
+            master = self._master_address()
+            if master is not None:
+                await self.round(master)
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Wait for the interval, or until the master's address changes."""
+        sleeper = asyncio.ensure_future(self._clock.sleep(INTERVAL))
+        news = asyncio.ensure_future(self._news.wait())
+        try:
+            await asyncio.wait({sleeper, news}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeper.cancel()
+            news.cancel()
+            await asyncio.gather(sleeper, news, return_exceptions=True)
+
+    async def round(self, master: str) -> None:
+        """Copy all tables. A failure is logged once, until a round succeeds, and leaves the rest for the next round."""
+        try:
+            await self._copy_topics(master)
+            await self._copy_groups(master)
+            await self._copy_progress(master)
+            for copy in self.more:
+                await copy(master)
+        except Exception as error:
+            if not isinstance(error, (ArianeError, ValueError)):
+                log.exception("the tables of %s were not copied", master)
+            elif not self.failure:
+                log.warning("the tables of the master %s are not copied: %s", master, error)
+            self.failure = str(error) or type(error).__name__
+        else:
+            if self.failure:
+                log.info("the tables of the master %s are copied again", master)
+            self.failure = ""
+            self.rounds += 1
+
+    async def _copy_topics(self, master: str) -> None:
+        answer = await self._peers.ask(master, RequestCode.GET_ALL_TOPIC_CONFIG)
+        table = await asyncio.to_thread(TopicConfigTable.decode, answer.body)
+        if table.data_version != self._topics.version:
+            self._topics.replace(table)
+
+    async def _copy_groups(self, master: str) -> None:
+        answer = await self._peers.ask(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        table = await asyncio.to_thread(SubscriptionGroupTable.decode, answer.body)
+        if table.data_version != self._groups.version:
+            self._groups.replace(table)
+
+    async def _copy_progress(self, master: str) -> None:
+        answer = await self._peers.ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        table = await asyncio.to_thread(ConsumerOffsetTable.decode, answer.body)
+        delays = (await self._peers.ask(master, RequestCode.GET_ALL_DELAY_OFFSET)).body
+        checks = {key: table.offset_table[key] for key in table.offset_table if split_key(key)[1] == CHECK_GROUP}
+        users = {key: queues for key, queues in table.offset_table.items() if key not in checks}
+        ahead = self._offsets.take_from_master(ConsumerOffsetTable(users))
+        if ahead.offset_table:
+            log.info("the master %s gets the offsets that were committed here while it was away", master)
+            await self._peers.commit(master, ahead)
+        if self._waiting is None:
+            end = (await self._peers.state(master)).log_max
+            self._waiting = end, delays, ConsumerOffsetTable(checks)
+            await self._take_waiting()
+
+    async def _take_waiting(self) -> None:
+        if self._waiting is None or self._store.log_max < self._waiting[0]:
+            return
+        (_, delays, checks), self._waiting = self._waiting, None
+        self._offsets.take_from_master(checks)
+        if delays:
+            await self._progress.copy(delays)
+
+    async def _each_second(self) -> None:
+        await self._take_waiting()
+        await self._save()
+
+    # What clients committed here, over restarts.
+
+    async def _save(self) -> None:
+        data = self._encode()
+        if data != self._saved and await self._file.save():
+            self._saved = data
+
+    def _encode(self) -> bytes:
+        return ConsumerOffsetTable(self._offsets.committed_here).encode()
+
+    def _decode(self, data: bytes) -> None:
+        self._saved = data
+        self._offsets.committed_here = ConsumerOffsetTable.decode(data).offset_table

@@ -1,0 +1,202 @@
+"""A master and its slave, both ours, as whole brokers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ariane.broker.role import RoleKind
+from ariane.protocol.bodies import ConsumerOffsetTable, KVTable, SubscriptionGroupTable, TopicConfigTable
+from ariane.protocol.codes import PROMOTE_BROKER, RequestCode, ResponseCode
+from tests.broker.talk import Talk
+from tests.replication.brokers import Brokers, copied, ok, until
+
+
+@pytest.fixture
+async def brokers(tmp_path: Path) -> AsyncIterator[Brokers]:
+    async with Brokers.in_folder(tmp_path) as running:
+        yield running
+
+
+async def bodies(talk: Talk, topic: str = "orders") -> list[bytes]:
+    """All messages of the first queue."""
+    found: list[bytes] = []
+    while units := await talk.units(topic, offset=len(found)):
+        found += [unit.body for unit in units]
+    return found
+
+
+async def commit(talk: Talk, group: str, topic: str, offset: int) -> None:
+    fields = {"consumerGroup": group, "topic": topic, "queueId": "0", "commitOffset": str(offset)}
+    ok(await talk.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields))
+
+
+async def committed(talk: Talk, group: str, topic: str) -> int:
+    fields = {"consumerGroup": group, "topic": topic, "queueId": "0"}
+    answer = await talk.ask(RequestCode.QUERY_CONSUMER_OFFSET, fields)
+    return int(answer.fields["offset"])
+
+
+async def test_a_slave_finds_its_master_and_copies_log_topics_groups_and_offsets(brokers: Brokers) -> None:
+    master, slave = await brokers.master(), await brokers.slave()
+    to_master, to_slave = brokers.talk(master), brokers.talk(slave)
+    await to_master.send_ok("orders", b"one")
+    await to_master.send_ok("orders", b"later", properties="DELAY\x0118\x02")
+    ok(await to_master.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, b'{"groupName":"readers"}'))
+    await commit(to_master, "readers", "orders", 1)
+    await copied(master, slave)
+    await slave.metadata.round(master.address)
+    units = await to_slave.units("orders", consumer_group="readers")
+    assert [unit.body for unit in units] == [b"one"]
+    assert await committed(to_slave, "readers", "orders") == 1
+    for code, table in (
+        (RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigTable),
+        (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, SubscriptionGroupTable),
+        (RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsetTable),
+    ):
+        ours, theirs = ok(await to_slave.ask(code)), ok(await to_master.ask(code))
+        assert table.decode(ours.body) == table.decode(theirs.body)
+    rows = KVTable.decode(ok(await to_slave.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+    assert (rows["brokerRole"], rows["brokerId"], rows["haState"]) == ("SLAVE", "1", "following")
+    assert rows["haMaster"] == master.ha_address
+    rows = KVTable.decode(ok(await to_master.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
+    [slave_row] = [value for name, value in rows.items() if name.startswith("haSlave_")]
+    assert "in sync" in slave_row
+    assert await master.peers.same_name() == {0: {master.address}, 1: {slave.address}}
+
+
+async def test_a_parked_pull_on_a_slave_is_answered_when_the_message_arrives(brokers: Brokers) -> None:
+    master, slave = await brokers.master(), await brokers.slave()
+    to_master, to_slave = brokers.talk(master), brokers.talk(slave)
+    await to_master.send_ok("orders", b"one")
+    await copied(master, slave)
+    await until(lambda: "orders" in slave.topics)
+    pull = asyncio.ensure_future(to_slave.pull("orders", offset=1, sys_flag=6, suspend_timeout_millis=60_000))
+    await until(lambda: len(slave.longpoll))
+    await to_master.send_ok("orders", b"two")
+    assert ok(await pull).body
+
+
+async def test_commits_on_a_slave_reach_the_master_that_returns(brokers: Brokers) -> None:
+    master, slave = await brokers.master(), await brokers.slave()
+    to_master, to_slave = brokers.talk(master), brokers.talk(slave)
+    for body in (b"one", b"two", b"three"):
+        await to_master.send_ok("orders", body)
+    await commit(to_master, "readers", "orders", 1)
+    await copied(master, slave)
+    await slave.metadata.round(master.address)
+    await brokers.stop("master")
+    assert len(await to_slave.units("orders", offset=1)) == 2
+    await commit(to_slave, "readers", "orders", 3)
+    master = await brokers.master()
+    assert await committed(brokers.talk(master), "readers", "orders") == 3
+    await slave.metadata.round(master.address)
+    assert await committed(to_slave, "readers", "orders") == 3
+    assert slave.offsets.committed_here == {}
+
+
+async def test_a_reset_on_the_master_is_not_undone_by_the_slave(brokers: Brokers) -> None:
+    master, slave = await brokers.master(), await brokers.slave()
+    to_master, to_slave = brokers.talk(master), brokers.talk(slave)
+    await to_master.send_ok("orders", b"one")
+    await commit(to_master, "readers", "orders", 1)
+    await copied(master, slave)
+    await slave.metadata.round(master.address)
+    assert await committed(to_slave, "readers", "orders") == 1
+    master.offsets.reset("readers", "orders", 0, 0)
+    await brokers.stop("master")
+    master = await brokers.master()
+    assert await committed(brokers.talk(master), "readers", "orders") == 0
+    await slave.metadata.round(master.address)
+    assert await committed(to_slave, "readers", "orders") == 0
+
+
+async def test_a_late_one_way_commit_from_a_slave_does_not_move_the_master_back(brokers: Brokers) -> None:
+    master = await brokers.master()
+    to_master = brokers.talk(master)
+    await to_master.send_ok("orders", b"one")
+    await commit(to_master, "readers", "orders", 1)
+    await master.peers.commit(master.address, ConsumerOffsetTable({"orders@readers": {0: 0}}))
+    assert await committed(to_master, "readers", "orders") == 1
+
+
+async def test_a_promoted_slave_takes_writes_and_the_old_master_follows_it(brokers: Brokers) -> None:
+    master, slave = await brokers.master(), await brokers.slave()
+    to_master, to_slave = brokers.talk(master), brokers.talk(slave)
+    await to_master.send_ok("orders", b"one")
+    await copied(master, slave)
+    refused = await to_slave.ask(PROMOTE_BROKER, {"brokerName": "pair"})
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert "still answers" in (refused.remark or "")
+    await brokers.stop("master")
+    answer = ok(await to_slave.ask(PROMOTE_BROKER, {"brokerName": "pair"}))
+    assert answer.fields["brokerEpoch"] == "2"
+    await to_slave.send_ok("orders", b"two")
+    assert await bodies(to_slave) == [b"one", b"two"]
+    assert await slave.peers.same_name() == {0: {slave.address}}
+    old = await brokers.master()
+    assert (old.role.kind, old.role.broker_id) == (RoleKind.SLAVE, 1)
+    to_old = brokers.talk(old)
+    assert (await to_old.send("orders", b"lost")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    await copied(slave, old)
+    assert await bodies(to_old) == [b"one", b"two"]
+    assert await slave.peers.same_name() == {0: {slave.address}, 1: {old.address}}
+
+
+async def test_a_promotion_holds_after_a_restart_until_the_configuration_changes(brokers: Brokers) -> None:
+    await brokers.master()
+    slave = await brokers.slave()
+    await until(lambda: slave.role.epoch or slave.epochs.current)
+    await brokers.stop("master")
+    ok(await brokers.talk(slave).ask(PROMOTE_BROKER, {"brokerName": "pair", "sync": "true"}))
+    await brokers.stop("slave")
+    again = await brokers.slave()
+    assert (again.role.kind, again.role.broker_id, again.role.epoch) == (RoleKind.SYNC_MASTER, 0, 2)
+    await brokers.stop("slave")
+    changed = await brokers.slave(brokerId=2)
+    assert (changed.role.kind, changed.role.broker_id) == (RoleKind.SLAVE, 2)
+
+
+async def test_a_master_that_did_not_stop_follows_the_one_that_was_promoted_by_force(brokers: Brokers) -> None:
+    master, slave = await brokers.master(), await brokers.slave()
+    to_master, to_slave = brokers.talk(master), brokers.talk(slave)
+    await to_master.send_ok("orders", b"one")
+    await copied(master, slave)
+    ok(await to_slave.ask(PROMOTE_BROKER, {"brokerName": "pair", "force": "true"}))
+    await until(lambda: master.role.is_slave)
+    assert (await to_master.send("orders", b"lost")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    await to_slave.send_ok("orders", b"two")
+    await copied(slave, master)
+
+
+async def test_a_tail_that_only_the_old_master_has_is_cut_when_it_returns(brokers: Brokers) -> None:
+    master, slave = await brokers.master(), await brokers.slave()
+    to_master, to_slave = brokers.talk(master), brokers.talk(slave)
+    await to_master.send_ok("orders", b"one")
+    await copied(master, slave)
+    await brokers.stop("slave")
+    await to_master.send_ok("orders", b"only here")
+    await commit(to_master, "readers", "orders", 2)
+    await brokers.stop("master")
+    slave = await brokers.slave()
+    to_slave = brokers.talk(slave)
+    ok(await to_slave.ask(PROMOTE_BROKER, {"brokerName": "pair"}))
+    await to_slave.send_ok("orders", b"two")
+    old = await brokers.master()
+    assert old.role.is_slave
+    await until(lambda: old.from_master.slave is not None and old.from_master.slave.state.connected)
+    await copied(slave, old)
+    assert await bodies(brokers.talk(old)) == [b"one", b"two"]
+
+
+async def test_sends_to_a_sync_master_wait_for_the_slave(brokers: Brokers) -> None:
+    master = await brokers.master(brokerRole="SYNC_MASTER")
+    to_master = brokers.talk(master)
+    assert (await to_master.send("orders", b"one")).code == ResponseCode.SLAVE_NOT_AVAILABLE
+    slave = await brokers.slave()
+    await until(lambda: master.to_slaves.master.in_sync())
+    await to_master.send_ok("orders", b"two")
+    assert slave.store.log_max == master.store.log_max
