@@ -12,6 +12,8 @@ from ariane.env import Env, ManualClock, SystemClock
 from ariane.protocol.codes import RequestCode as Code
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import BINARY, Command
+from ariane.protocol.frame import encode
+from ariane.protocol.frame_head import framed
 from ariane.protocol.signing import sign
 from ariane.remoting import Client, RpcHook
 from tests.access.matrix import is_refused
@@ -283,6 +285,45 @@ async def test_replays_and_changed_requests_are_refused_in_the_strict_mode(tmp_p
         assert not is_refused(await sent(signed()))
     async with Talk.to(small_broker(tmp_path / "store", env=Env(clock=clock), **options)) as talk:
         assert not is_refused(await sent(signed()))
+
+
+TRICKS = [
+    # A name twice: the last one counts, for the signature and for the handler.
+    (b'"b":"own"', b'"b":"orders","b":"own"', b'"b":"own","b":"orders"'),
+    # The same with an escaped name.
+    (b'"b":"own"', b'"b":"orders","\\u0062":"own"', b'"b":"own","\\u0062":"orders"'),
+    # Other fields of the name `topic`.
+    (b'"b":"own"', b'"topic":"orders","b":"own"', b'"topic":"own","b":"orders"'),
+    # Two objects of fields.
+    (b'"extFields":{', b'"extFields":{"b":"orders"},"extFields":{', b'"extFields":{"b":"orders"},"extFields":{'),
+]
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+async def test_no_header_shows_the_gate_one_topic_and_the_handler_another(
+    tmp_path: Path, trick: tuple[bytes, bytes, bytes]
+) -> None:
+    async with guarded(tmp_path, RULES) as talk:
+        shop, snooper = Caller(talk, "shop-app"), Caller(talk, "snooper")
+        assert (await shop.send("orders")).code == 0
+        stored = talk.broker.store.max_offset("orders", 0)
+        reader, writer = await asyncio.open_connection(*talk.address.split(":"))
+        for _ in range(3):  # a header is decoded, then recognised by its shape
+            command = Command(Code.SEND_MESSAGE_V2, send_fields("own"), b"x")
+            snooper.signer.before_request("", command)
+            frame = encode(command)
+            header = frame[8 : len(frame) - 1]
+            for forged in trick[1:]:
+                changed = header.replace(trick[0], forged)
+                assert changed != header
+                writer.write(framed(changed, 0, 1) + b"x")
+                answer = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+                assert b'"code"' in answer
+        writer.close()
+        await writer.wait_closed()
+        assert talk.broker.store.max_offset("orders", 0) == stored
+        for caller in (shop, snooper):
+            await caller.client.close()
 
 
 async def test_a_stranger_in_a_producer_group_is_not_shown_its_half_messages(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from ariane.protocol.signing import SIGNED_AT, Stamp, layout_of
 
 BEHIND: Final = 1 << 14
 """How far a request may be behind the newest of its signer: on several connections they overtake each other."""
-MOST_SIGNERS: Final = 100_000
+MOST_SIGNERS: Final = 10_000
+"""Of one account, so that none can keep others out."""
 
 
 class _Signer:
@@ -45,7 +46,7 @@ class ReplayGuard:
         self._clock = clock
         self._window = window
         self._began_ms = clock.now_ms()
-        self._signers: dict[tuple[str, str], _Signer] = {}
+        self._signers: dict[str, dict[str, _Signer]] = {}  # by access key and name
         self._sweep_at = 0.0
 
     def refusal(self, access_key: str, request: Command, fields: dict[str, str]) -> str | None:
@@ -63,11 +64,12 @@ class ReplayGuard:
             return "signed before this server started: sign it again"
         now = self._clock.monotonic()
         self._sweep(now)
-        signer = self._signers.get((access_key, stamp.signer))
+        signers = self._signers.setdefault(access_key, {})
+        signer = signers.get(stamp.signer)
         if signer is None:
-            if len(self._signers) >= MOST_SIGNERS:
-                return "too many signers"
-            signer = self._signers[access_key, stamp.signer] = _Signer()
+            if len(signers) >= MOST_SIGNERS:
+                return f"the account has more than {MOST_SIGNERS} clients: use one for many requests"
+            signer = signers[stamp.signer] = _Signer()
         signer.expires = now + 2 * self._window
         return None if signer.use(stamp.number) else "it was used before"
 
@@ -76,5 +78,9 @@ class ReplayGuard:
         if now < self._sweep_at:
             return
         self._sweep_at = now + self._window
-        for key in [key for key, signer in self._signers.items() if signer.expires < now]:
-            del self._signers[key]
+        for access_key, signers in list(self._signers.items()):
+            left = {name: signer for name, signer in signers.items() if signer.expires >= now}
+            if left:
+                self._signers[access_key] = left
+            else:
+                del self._signers[access_key]

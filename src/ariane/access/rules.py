@@ -57,6 +57,11 @@ class Rules:
     def warnings(self) -> list[str]:
         """What is allowed and probably wrong."""
         found = [warning for file in self.files for warning in file.warnings]
+        if any(pattern.everybody for pattern in self.white):
+            found.append("the global white list lets everybody in: remove `*` from globalWhiteRemoteAddresses")
+        for account in self.accounts.values():
+            if account.white.everybody:
+                found.append(f"{account.access_key} needs no secret key from any address: narrow whiteRemoteAddress")
         for file in self.files:
             for account in file.accounts:
                 first = self.file_of(account.access_key)
