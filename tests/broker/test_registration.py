@@ -214,3 +214,11 @@ async def test_a_refused_registration_is_logged_not_fatal(tmp_path: Path, caplog
         await talk.send_ok("orders")
     await server.stop()
     assert f"response code {int(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)}" in caplog.text
+
+
+async def test_tls_that_verifies_nothing_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    verifying = {"tls.test.mode.enable": False, "tls.client.authServer": True, "tls.server.mode": "disabled"}
+    small_broker(tmp_path / "a", useTLS=True, **verifying)
+    assert "accepts any certificate" not in caplog.text
+    small_broker(tmp_path / "b", useTLS=True)
+    assert "accepts any certificate" in caplog.text

@@ -1,6 +1,7 @@
 """TLS on the port of plain connections: the three modes, certificates, and their renewal."""
 
 import asyncio
+import re
 import ssl
 import warnings
 from pathlib import Path
@@ -192,6 +193,43 @@ async def test_a_renewed_certificate_is_taken_without_a_restart(serve, dial, tmp
     assert (await dial(tls=trusting(tmp_path, second)).request(at(server), Command(ECHO), 30)).code == 0
     (tmp_path / "server.pem").write_text("damaged while it is copied")
     assert (await dial(tls=trusting(tmp_path, second)).request(at(server), Command(ECHO), 30)).code == 0
+
+
+async def test_a_client_takes_renewed_files_without_a_restart(serve, dial, tmp_path):
+    """Those of the authorities that it trusts, and its own certificate."""
+    pair(tmp_path, "client")
+    tls = with_certificate(
+        tmp_path, need_client_auth="require", auth_client=True, trust_cert_path=str(tmp_path / "known.pem")
+    )
+    (tmp_path / "known.pem").write_bytes((tmp_path / "client.pem").read_bytes())
+    server = await serve(tls=tls)
+    (tmp_path / "trusted.pem").write_bytes((tmp_path / "server.pem").read_bytes())
+    client = dial(
+        tls=TlsClient(
+            trust_cert_path=str(tmp_path / "trusted.pem"),
+            key_path=str(tmp_path / "client.key"),
+            cert_path=str(tmp_path / "client.pem"),
+        )
+    )
+    assert (await client.request(at(server), Command(ECHO), 30)).code == 0
+    pair(tmp_path, "server")
+    pair(tmp_path, "client")
+    client.drop(at(server), "to connect again")
+    with pytest.raises(RemotingError):
+        await client.request(at(server), Command(ECHO), 30)
+    (tmp_path / "known.pem").write_bytes((tmp_path / "client.pem").read_bytes())
+    (tmp_path / "trusted.pem").write_bytes((tmp_path / "server.pem").read_bytes())
+    client.drop(at(server), "to connect again")
+    assert (await client.request(at(server), Command(ECHO), 30)).code == 0
+
+
+async def test_a_server_with_certificates_that_cannot_be_used_does_not_start(serve, tmp_path):
+    key, certificate = pair(tmp_path, "server")
+    pair(tmp_path, "other")
+    with pytest.raises(ConfigError, match="TLS cannot be set up"):
+        await serve(tls=TlsServer(test_mode=False, key_path=str(tmp_path / "other.key"), cert_path=certificate))
+    with pytest.raises(ConfigError, match=re.escape("missing.pem")):
+        await serve(tls=TlsServer(test_mode=False, key_path=key, cert_path=str(tmp_path / "missing.pem")))
 
 
 def trusting(folder: Path, certificate: bytes) -> TlsClient:

@@ -546,4 +546,10 @@ def _signer(options: BrokerOptions, env: Env) -> tuple[Signer, ...]:
 def _client_tls(options: BrokerOptions, files: Files) -> TlsClient | None:
     if not options.use_tls:
         return None
-    return TlsClient.from_properties({**tls_properties(options.settings.values, files), "tls.enable": True})
+    tls = TlsClient.from_properties({**tls_properties(options.settings.values, files), "tls.enable": True})
+    if tls is not None and not tls.verifies:
+        log.warning(
+            "useTLS encrypts what this broker sends to other servers, but accepts any certificate of theirs: "
+            "set tls.test.mode.enable=false, tls.client.authServer=true and tls.client.trustCertPath"
+        )
+    return tls

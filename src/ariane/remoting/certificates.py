@@ -59,6 +59,7 @@ def self_signed_context(minimum: ssl.TLSVersion) -> ssl.SSLContext:
     key, certificate = make_self_signed("localhost")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = minimum
+    context.options |= ssl.OP_NO_RENEGOTIATION
     with tempfile.TemporaryDirectory(prefix="ariane-tls-") as folder:  # OpenSSL reads keys from files only
         path = Path(folder, "pair.pem")
         path.touch(mode=0o600)

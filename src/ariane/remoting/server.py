@@ -89,7 +89,11 @@ class Server:
         return self._endpoint.refusals
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; may be called for several addresses. ListenFailed names the address that is taken."""
+        """Listen; may be called for several addresses. ListenFailed names the address that is taken.
+
+        ConfigError when the certificates cannot be used.
+        """
+        self._tls.check_files()
         loop = asyncio.get_running_loop()
         try:
             listener = await loop.create_server(

@@ -147,6 +147,15 @@ class TlsServer:
             trust_cert_path=_text(properties, "tls.server.trustCertPath"),
         )
 
+    def check_files(self) -> None:
+        """ConfigError when the certificates cannot be used, so that a server does not start to refuse everybody."""
+        if self.mode is TlsMode.DISABLED or self.test_mode:
+            return
+        try:
+            self._source.get()
+        except ProtocolError as error:
+            raise ConfigError(str(error), key="tls.server.certPath") from None
+
     def layer(self, hello: bool) -> TlsLayer | None:
         """The TLS layer of a new connection, None for a plain one; ProtocolError when the mode forbids it."""
         if hello and self.mode is TlsMode.DISABLED:
@@ -164,6 +173,7 @@ class TlsServer:
         assert self.cert_path is not None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = MINIMUM_VERSION
+        context.options |= ssl.OP_NO_RENEGOTIATION  # a handshake costs a server much, and a client little
         context.load_cert_chain(self.cert_path, self.key_path, self.key_password or "")
         if self.need_client_auth.lower() in ("optional", "require"):
             self._ask_for_client_certificate(context)
