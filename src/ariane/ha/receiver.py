@@ -294,9 +294,8 @@ class Receiver(asyncio.Protocol):
     def _may_not_truncate(self, welcome: Welcome, start: int) -> tuple[SlavePhase, str] | None:
         """Why the bytes from `start` on must stay, or None."""
         log, options = self._store.log, self._owner.options
-        ours = () if self._epochs is None else self._epochs.entries
         epoch = max((entry.epoch for entry in welcome.epochs), default=0)
-        own = max((entry.epoch for entry in ours if entry.start < log.stored), default=0)
+        own = max(1 if self._epochs is None else self._epochs.current, 1)  # 1: never promoted
         more = f"this log goes to {log.stored}, but shares only the first {start} bytes with the master's"
         choice = "promote this broker to keep them, or delete its store to follow the master"
         self._store.dispatch_now()
