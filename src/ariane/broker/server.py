@@ -31,6 +31,7 @@ from ariane.broker.handlers import request_table
 from ariane.broker.ledger import LedgerGroup, ledger_files, slave_id
 from ariane.broker.message_writer import MessageWriter
 from ariane.broker.metrics.monitor import Monitor
+from ariane.broker.metrics.replication import add_ledger, add_role
 from ariane.broker.periodic import Periodic
 from ariane.broker.pull.expressions import Expressions, new_compiler, new_filters
 from ariane.broker.pull.handler import PullHandler
@@ -338,6 +339,9 @@ class Broker:
             servers=self._servers,
         )
         self.monitor.registry.refusals(refusals.counts)
+        add_role(self.monitor, role)
+        if self.group is not None:
+            add_ledger(self.monitor, self.group.member)
         if self.access is not None:
             add_access(self.monitor.registry, self.access.rules.counters)
         self.parts: list[Part] = [Expressions(filters, clients, persistence, clock)]

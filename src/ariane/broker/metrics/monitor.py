@@ -96,14 +96,22 @@ class Monitor:
         lag = LoopLag()
         add_process(registry, lag)
         self.readiness = Readiness(registration, store, options)
-        facts = {"kind": "broker", "name": broker, "cluster": cluster, "role": current.broker_role}
-        self.endpoint = Endpoint(Probes(registry, self.readiness.checks, lambda: dict(facts)), lag, current)
+        self.facts: dict[str, Callable[[], object]] = {
+            "kind": lambda: "broker",
+            "name": lambda: broker,
+            "cluster": lambda: cluster,
+        }
+        """What /health shows."""
+        self.endpoint = Endpoint(Probes(registry, self.readiness.checks, self._facts), lag, current)
         interval = current.metrics_client_poll_interval_ms / 1000
         self._poll = (
             Periodic(env.clock, interval, self.consumers.round, name="ask consumers for their figures")
             if self.endpoint.enabled and interval
             else None
         )
+
+    def _facts(self) -> dict[str, object]:
+        return {name: read() for name, read in self.facts.items()}
 
     async def start(self) -> None:
         """Begin to answer probes; the broker is not ready before `ready`. ListenFailed when the port is taken."""

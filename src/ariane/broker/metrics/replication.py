@@ -1,0 +1,93 @@
+"""Figures and checks of a broker's role and of its copies."""
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from ariane.broker.metrics.monitor import Monitor
+from ariane.broker.role import Role, RoleKind
+from ariane.ha.master import HaMaster
+from ariane.ha.state import SlaveState
+from ariane.ops.probes import Check
+
+
+class LedgerMember(Protocol):
+    """What is shown of a member of a DLedger group."""
+
+    @property
+    def leader(self) -> str | None: ...
+
+    @property
+    def term(self) -> int: ...
+
+    @property
+    def frozen(self) -> str:
+        """Why the member takes no part; empty when it does."""
+        ...
+
+
+def add_role(monitor: Monitor, role: Role) -> None:
+    """The role of the broker, and whether it can serve in it."""
+
+    def checks() -> Iterator[Check]:
+        ok = role.is_slave or role.writable
+        yield Check("role", ok, str(role) if ok else f"{role}: has not taken over yet, messages are refused")
+
+    registry = monitor.registry
+    registry.gauges(
+        "ariane_role",
+        "1 for the role that the broker has",
+        "role",
+        lambda: {k.value: int(k is role.kind) for k in RoleKind},
+    )
+    registry.gauge("ariane_role_epoch", "Number of the master's term; 0 when not known", lambda: role.epoch)
+    registry.gauge(
+        "ariane_role_writable", "1 while the broker is a master that takes messages", lambda: int(role.writable)
+    )
+    monitor.facts["role"] = lambda: role.kind.value
+    monitor.readiness.more.append(checks)
+
+
+def add_slaves(monitor: Monitor, master: HaMaster) -> None:
+    """The slaves that copy this broker's log."""
+    monitor.slaves = lambda: ((slave.address, max(slave.lag, 0)) for slave in master.slaves)
+    registry = monitor.registry
+    registry.gauge("ariane_slaves", "Slaves that copy the log", lambda: len(master.slaves))
+    registry.gauge("ariane_slaves_in_sync", "Slaves near enough to the end of the log", master.in_sync)
+    registry.counters(
+        "ariane_replication_connections_total", "What became of slaves' connections", "event", master.counts
+    )
+
+
+def add_master(monitor: Monitor, role: Role, state: Callable[[], SlaveState]) -> None:
+    """The master whose log this broker copies, while it is a slave."""
+
+    def checks() -> Iterator[Check]:
+        if role.is_slave:
+            now = state()
+            text = f"follows {now.master}" if now.connected else f"{now.phase.value}: {now.reason or 'no master yet'}"
+            yield Check("following", now.connected, text)
+
+    def behind() -> float:
+        now = state()
+        return max(now.master_end - now.offset, 0) if role.is_slave else 0
+
+    registry = monitor.registry
+    registry.gauge("ariane_replication_following", "1 while a slave follows its master", lambda: int(state().connected))
+    registry.gauge("ariane_replication_behind_bytes", "Bytes of the master's log that a slave does not have", behind)
+    monitor.readiness.more.append(checks)
+
+
+def add_ledger(monitor: Monitor, member: LedgerMember) -> None:
+    """The DLedger group of the broker."""
+
+    def checks() -> Iterator[Check]:
+        if member.frozen:
+            yield Check("ledger", False, member.frozen)
+        else:
+            leader = member.leader
+            yield Check("ledger", leader is not None, f"term {member.term}, led by {leader or 'nobody yet'}")
+
+    registry = monitor.registry
+    registry.gauge("ariane_ledger_term", "Term of the DLedger group", lambda: member.term)
+    registry.gauge("ariane_ledger_has_leader", "1 while a leader is known", lambda: int(member.leader is not None))
+    monitor.readiness.more.append(checks)
