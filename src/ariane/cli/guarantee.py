@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import Enum
 from getpass import getuser
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Column, Table
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from ariane.cli.connection import DEFAULT_NAMESRV
@@ -45,7 +47,7 @@ class Status(Enum):
 @app.command()
 def migrate(database: Database) -> None:
     """Create the tables, or bring them up to date."""
-    with _opened(database) as guarantee:
+    with _opened(database, create=True) as guarantee:
         guarantee.migrate()
     console.print("the tables message_stub, message_log and message_decision are up to date")
 
@@ -140,7 +142,12 @@ def run(
     if smtp is not None:
         host, _, port = smtp.partition(":")
         notify = [Mail(host=host, port=int(port or 25), sender=mail_from, to=mail_to or [])]
-    options = {"max_sends": max_sends, "resend_after": resend_after, "poll_interval": poll, "notify": notify}
+    options: dict[str, Any] = {
+        "max_sends": max_sends,
+        "resend_after": resend_after,
+        "poll_interval": poll,
+        "notify": notify,
+    }
     with _opened(database, name_servers=namesrv, **options) as guarantee:
         run_loop(_resend(guarantee))
 
@@ -151,9 +158,19 @@ async def _resend(guarantee: Guarantee) -> None:
     await until_stopped()
 
 
+def sqlite_file(database: str) -> Path | None:
+    """The file of an SQLite database; None for other databases, and for one in memory."""
+    url = make_url(database)
+    named = url.database if url.get_backend_name() == "sqlite" else None
+    return Path(named) if named and named != ":memory:" and not named.startswith("file:") else None
+
+
 @contextmanager
-def _opened(database: str, **options: Any) -> Iterator[Guarantee]:
+def _opened(database: str, *, create: bool = False, **options: Any) -> Iterator[Guarantee]:
     try:
+        file = sqlite_file(database)
+        if file is not None and not create and not file.exists():  # SQLite would create an empty one
+            raise GuaranteeError(f"there is no database {file}: `ariane guarantee migrate` creates it")
         guarantee = Guarantee(database, **options)
         try:
             yield guarantee

@@ -6,6 +6,7 @@ from typing import Any
 from typer.core import TyperGroup
 
 from ariane.errors import ArianeError
+from ariane.extras import extra
 
 _OURS = re.compile(r"^ariane\.errors\.\w+: (.+)$", re.MULTILINE)
 
@@ -15,7 +16,8 @@ class PipelineGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with extra("spark", "ariane pipeline"):
+                return super().invoke(ctx)
         except Exception as error:
             if not type(error).__module__.startswith("pyspark.errors"):
                 raise

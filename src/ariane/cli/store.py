@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-from rich.table import Table
 
+from ariane.cli.operate.output import print_table
 from ariane.env import Env, LockHeld
 from ariane.store.layout import Layout
 from ariane.store.offline import Inspection, Wanted, dump, inspect, rebuild, verify
@@ -108,7 +108,7 @@ def _show(found: Inspection) -> None:
     out.print(f"log: {found.log_min:,} to {found.log_end:,}{waiting}")
     for file in found.log:
         out.print(f"  {file.name}  {file.size:>13,} bytes, begins {_time(file.first_time)}")
-    out.print(_queue_table(found))
+    _show_queues(found)
     for index in found.index:
         span = f"{_time(index.begin_time)} to {_time(index.end_time)}"
         out.print(
@@ -117,12 +117,14 @@ def _show(found: Inspection) -> None:
     out.print(f"config: {', '.join(found.config) or 'none'}")
 
 
-def _queue_table(found: Inspection) -> Table:
-    table = Table("topic", "queue", "first", "end", "messages", "files", "first stored", "last stored", box=None)
-    for queue in found.queues:
-        numbers = (queue.queue_id, queue.first, queue.end, queue.count, queue.files)
-        table.add_row(queue.topic, *(f"{n:,}" for n in numbers), _time(queue.first_time), _time(queue.last_time))
-    return table
+def _show_queues(found: Inspection) -> None:
+    """Print the queues: names are never cut, however narrow the terminal is."""
+    rows = [
+        (one.topic, one.queue_id, one.first, one.end, one.count, one.files, _time(one.first_time), _time(one.last_time))
+        for one in found.queues
+    ]
+    head = ["topic", "queue", "first", "end", "messages", "files", "first stored", "last stored"]
+    print_table(head, rows, "no queues")
 
 
 @app.command("verify")

@@ -28,8 +28,11 @@ def index_names(files: Files, folder: Path) -> list[str]:
     return [name for name in files.list(folder) if len(name) == _NAME_DIGITS and name.isascii() and name.isdigit()]
 
 
-def index_shape(files: Files, folder: Path, slots: int, entries: int, notes: list[str]) -> tuple[int, int]:
-    """Slots and entries of the existing files, found from their length and their first and last entry."""
+def index_shape(files: Files, folder: Path, slots: int, entries: int, notes: list[str] | None) -> tuple[int, int]:
+    """Slots and entries of the existing files, found from their length and their first and last entry.
+
+    A difference to the configuration is noted and logged; without `notes` there is no configuration to differ from.
+    """
     for name in index_names(files, folder):
         size = files.size(folder / name)
         file = files.open(folder / name)
@@ -37,7 +40,7 @@ def index_shape(files: Files, folder: Path, slots: int, entries: int, notes: lis
             found = _shape_of(file, size, slots, entries)
         finally:
             file.close()
-        if found is not None and found != (slots, entries):
+        if found is not None and found != (slots, entries) and notes is not None:
             note = f"the store has index files of {found[0]} slots and {found[1]} entries, the configuration says "
             note += f"{slots} and {entries}: the store's are used"
             notes.append(note)

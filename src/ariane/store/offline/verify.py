@@ -55,7 +55,7 @@ def verify(files: Files, layout: Layout, slots: int, index_entries: int, progres
         _check_end(topic, queue_id, end, ends.pop((topic, queue_id), end), findings)
     for (topic, queue_id), expected in ends.items():
         _check_end(topic, queue_id, 0, expected, findings)
-    shape = index_shape(files, layout.index, slots, index_entries, [])
+    shape = index_shape(files, layout.index, slots, index_entries, None)
     _check_index(files, layout, stored, shape, findings)
     return findings
 
