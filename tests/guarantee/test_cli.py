@@ -30,6 +30,8 @@ def url(tmp_path: Path) -> str:
 
 
 def test_a_person_lists_looks_resends_and_voids(url: str) -> None:
+    assert "there is no database" in str(ariane("list", "-d", url).exception)
+    Path(url.removeprefix("sqlite:///")).touch()
     assert "no such table: message_stub; create the tables with" in str(ariane("list", "-d", url).exception)
     assert ariane("migrate", "-d", url).exit_code == 0
     guarantee = Guarantee(url, consumers={"orders": "billing"})
