@@ -88,3 +88,14 @@ def test_a_name_that_is_no_text_is_refused_also_by_the_decoder_of_hot_headers():
     for decode in (lambda: decode_hot(header), lambda: decode_header(JSON, header)):
         with pytest.raises(ProtocolError):
             decode()
+
+
+@pytest.mark.parametrize("value", [b"2e4", b'"20000"', b"20000.0", b"20000"])
+@pytest.mark.parametrize("place", [b'"opaque":%b', b'"extFields":{"queueId":%b}'])
+def test_a_number_in_another_form_reads_the_same_in_both_decoders(place, value):
+    header = b'{"code":11,' + place % value + b',"flag":0}'
+    if b"extFields" not in header:
+        header = header.replace(b',"flag"', b',"extFields":{"queueId":"1"},"flag"')
+    general, hot = decode_header(JSON, header), decode_hot(header)
+    assert (general.opaque, general.fields) == (hot.opaque, hot.fields)
+    assert 20000 in (general.opaque, int(general.fields["queueId"]))

@@ -190,14 +190,17 @@ def _nulls_as_text(header: bytes) -> dict[str, str] | None:
 
 
 def _lenient(header: bytes) -> JsonHeader:
-    """Accept numbers and nulls among the extension fields, and the language as a number, as some clients write them."""
+    """Accept numbers and nulls among the extension fields, and the language as a number, as some clients write them.
+
+    Numbers may be texts and whole ones may have an exponent, as for the decoder of hot headers.
+    """
     try:
         raw: Any = msgspec.json.decode(header)
         fields = {str(k): _text(v) for k, v in (raw.get("extFields") or {}).items() if v is not None}
         language = raw.get("language", "OTHER")
         raw["extFields"] = fields
         raw["language"] = language_name(language) if isinstance(language, int) else str(language)
-        h = msgspec.convert(raw, JsonHeader)
+        h = msgspec.convert(raw, JsonHeader, strict=False)
     except (msgspec.MsgspecError, UnicodeDecodeError, AttributeError, TypeError, RecursionError) as error:
         raise ProtocolError(f"header is not a JSON command: {error}") from None
     return h
@@ -206,6 +209,8 @@ def _lenient(header: bytes) -> JsonHeader:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))  # 2e4 is a whole number to the decoder of typed headers
     return value if isinstance(value, str) else str(value)
 
 

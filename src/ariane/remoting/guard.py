@@ -1,5 +1,6 @@
 """Bounds what peers can cost a server: time to finish a frame, memory for what is unfinished or unread."""
 
+import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -8,6 +9,7 @@ from ariane.env import Clock
 from ariane.remoting.limited_log import LimitedLog
 from ariane.remoting.limits import Reason, Refusals
 
+AT_ONCE: Final = 256  # connections looked at before others get their turn: there may be many thousands
 SLOWEST: Final = 1 << 16  # bytes a second that a peer must read of its answers, beyond the first `frame_timeout`
 
 
@@ -131,10 +133,12 @@ class Guard:
         while True:
             await self._clock.sleep(min(1.0, self._idle_timeout / 2))
             self._log.flush()
-            self._sweep(self._clock.monotonic())
+            await self._sweep(self._clock.monotonic())
 
-    def _sweep(self, now: float) -> None:
-        for connection in list(self._connections):
+    async def _sweep(self, now: float) -> None:
+        for number, connection in enumerate(list(self._connections), 1):
+            if number % AT_ONCE == 0:
+                await asyncio.sleep(0)
             late = connection.overdue(now, self._frame_timeout) if self._frame_timeout else None
             if late is not None:
                 self._refusals.count(late[0])
