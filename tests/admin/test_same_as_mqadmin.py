@@ -345,6 +345,13 @@ class Until(io.StringIO):
         return count
 
 
+def test_an_option_of_name_servers_is_changed(site: Site) -> None:
+    for value in ("true", "false"):
+        command = f"updateNamesrvConfig -k orderMessageEnable -v {value}"
+        assert site.ours(command) == site.apaches(command)
+        assert re.search(rf"orderMessageEnable *= *{value}", site.ours("getNamesrvConfig"))
+
+
 def test_every_subcommand_is_run() -> None:
     run = {command.split()[0] for command in (*EXACTLY, *ROWS)}
     run |= {"updateAclConfig", "deleteAclConfig", "updateGlobalWhiteAddr", "producerConnection", "sendMessage"}

@@ -70,5 +70,5 @@ async def show(call: Call) -> None:
         call.line(f"\n{'globalWhiteRemoteAddresses':<20}: {text(rules.global_white_addrs)}\n\naccounts:")
         for account in rules.plain_access_configs:
             for field, value in fields_of(account).items():
-                call.line(f"{'':<1} {field:<18}: {'' if value is None else text(value)}")
+                call.line(f"{'':<1} {field:<18}: {'' if value in (None, []) else text(value)}")
             call.line()
