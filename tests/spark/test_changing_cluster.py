@@ -18,7 +18,7 @@ from ariane.spark.offsets import from_json, to_json
 from ariane.spark.topic.options import TopicOptions
 from ariane.spark.topic.stream import TopicStream
 from tests.cluster import Cluster, running_cluster
-from tests.peers import unique
+from tests.peers import free_port, unique
 from tests.spark.clusters import Target, await_that, now_ms, numbered
 
 
@@ -179,7 +179,7 @@ def _start_slave_without_copies(cluster: Cluster, folder: Path) -> None:
     """A slave of broker-a that knows its topics and has none of their messages."""
     (folder / "slave" / "config").mkdir(parents=True)
     shutil.copy(folder / "broker-a" / "config" / "topics.json", folder / "slave" / "config")
-    cluster.start_slave(brokerName="broker-a")
+    cluster.start_slave(brokerName="broker-a", haMasterAddress=f"127.0.0.1:{free_port()}")
 
 
 def _bounds(stream: TopicStream, queue: MessageQueue) -> Bounds | None:

@@ -1,4 +1,4 @@
-"""`ariane broker status|config|drain`: running brokers. `ariane broker` without such a word starts one."""
+"""`ariane broker status|config|drain|promote`: running brokers. `ariane broker` without such a word starts one."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from ariane.cli.operate.session import Json, Namesrv, Profile, Session, Yes, con
 from ariane.client.admin import Admin
 from ariane.errors import ClientError, ConfigError
 
-app = new_group("Running brokers: status, options, draining.")
+app = new_group("Running brokers: status, options, draining, promotion of a slave.")
 Which = Annotated[str, typer.Argument(help="a broker: its name, or its address")]
 
 
@@ -93,3 +93,41 @@ def drain(
             print_table(["name server", "topics changed"], list(counts.items()), "no name server")
 
     Session(namesrv, profile).run(work)
+
+
+@app.command("promote")
+def promote(
+    which: Annotated[str, typer.Argument(help="a slave: its address, or its broker's name if that has one slave")],
+    force: Annotated[
+        bool, typer.Option("--force", help="although the master answers, or another slave has more of the log")
+    ] = False,
+    sync: Annotated[bool, typer.Option("--sync", help="as SYNC_MASTER: sends wait for a copy")] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    namesrv: Namesrv = None,
+    profile: Profile = None,
+) -> None:
+    """Make a slave the master, under a new epoch. The old master follows it when it is back; docs/replication.md."""
+    confirm(f"Make {which} the master? What only the old master has is dropped when that one is back.", yes)
+
+    async def work(admin: Admin) -> None:
+        name, address = await find_slave(admin, which)
+        epoch, end = await admin.promote_broker(address, name, force=force, sync=sync)
+        facts = {"broker": name, "address": address, "epoch": str(epoch), "begins at": str(end)}
+        print_json(facts) if as_json else print_facts(list(facts.items()))
+
+    Session(namesrv, profile).run(work)
+
+
+async def find_slave(admin: Admin, which: str) -> tuple[str, str]:
+    """Broker name and address of a slave."""
+    table = (await admin.cluster_info()).broker_addr_table
+    for name, broker in table.items():
+        slaves = [address for broker_id, address in sorted(broker.broker_addrs.items()) if broker_id > 0]
+        if which == name and len(slaves) == 1:
+            return name, slaves[0]
+        if which == name:
+            raise ClientError(f"{name} has {len(slaves)} slaves: give one address ({', '.join(slaves) or 'none'})")
+        if which in broker.broker_addrs.values():
+            return name, which
+    raise ClientError(f"no broker is called {which} or has this address: `ariane cluster` lists them")

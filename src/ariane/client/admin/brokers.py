@@ -10,8 +10,13 @@ from ariane.errors import ArianeError, ClientError, ProtocolError
 from ariane.message import MessageQueue
 from ariane.protocol import fastjson
 from ariane.protocol.bodies import ConsumeStats, KVTable, QueryConsumeQueueResponseBody
-from ariane.protocol.codes import RequestCode
-from ariane.protocol.headers import GetConsumeStatsInBrokerRequest, QueryConsumeQueueRequest
+from ariane.protocol.codes import PROMOTE_BROKER, RequestCode
+from ariane.protocol.headers import (
+    GetConsumeStatsInBrokerRequest,
+    PromoteBrokerRequest,
+    PromoteBrokerResponse,
+    QueryConsumeQueueRequest,
+)
 from ariane.settings import format_properties, parse_properties
 
 
@@ -86,6 +91,18 @@ class BrokerAdmin(AdminRequests):
         """Change options of a running broker; it refuses those that need a restart."""
         body = format_properties(changes).encode()
         await self._running().wire.ask(address, RequestCode.UPDATE_BROKER_CONFIG, None, body)
+
+    async def promote_broker(
+        self, address: str, name: str, *, force: bool = False, sync: bool = False
+    ) -> tuple[int, int]:
+        """Make an Ariane slave the master of its broker name; returns the new epoch and where it begins in the log.
+
+        Refused while the master answers, or when another slave has more of the log, unless `force`.
+        """
+        header = PromoteBrokerRequest(name, force, sync)
+        response = await self._running().wire.ask(address, PROMOTE_BROKER, header, timeout=60)
+        answer = PromoteBrokerResponse.parse(response.fields)
+        return answer.broker_epoch, answer.log_max
 
     async def broker_stats(self, address: str) -> dict[str, str]:
         """The runtime statistics of a broker."""

@@ -1,7 +1,7 @@
 """Requests to name servers and brokers, with error responses translated."""
 
 from ariane.client.connect.refusals import refusal
-from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import BINARY, JSON, Command
 from ariane.protocol.headers import Header
 from ariane.remoting import Client
@@ -25,7 +25,7 @@ class Wire:
     async def ask(
         self,
         address: str,
-        code: RequestCode,
+        code: int,
         header: Header | dict[str, str] | None = None,
         body: bytes = b"",
         *,
@@ -46,7 +46,7 @@ class Wire:
         return response
 
     async def tell(
-        self, address: str, code: RequestCode, header: Header | dict[str, str] | None = None, body: bytes = b""
+        self, address: str, code: int, header: Header | dict[str, str] | None = None, body: bytes = b""
     ) -> None:
         """Send without waiting for a response."""
         await self._remoting.oneway(address, self.command(code, header, body))

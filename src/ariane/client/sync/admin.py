@@ -402,6 +402,13 @@ class Admin(Lifecycle):
         """Change options of a running broker; it refuses those that need a restart."""
         self._portal.run(self._client.update_broker(address, changes))
 
+    def promote_broker(self, address: str, name: str, *, force: bool = False, sync: bool = False) -> tuple[int, int]:
+        """Make an Ariane slave the master of its broker name; returns the new epoch and where it begins in the log.
+
+        Refused while the master answers, or when another slave has more of the log, unless `force`.
+        """
+        return self._portal.run(self._client.promote_broker(address, name, force=force, sync=sync))
+
     def broker_stats(self, address: str) -> dict[str, str]:
         """The runtime statistics of a broker."""
         return self._portal.run(self._client.broker_stats(address))
