@@ -12,7 +12,7 @@ from ariane.env import Env
 from ariane.store import MessageStore, PutStatus, StoreOptions
 from tests.store.units import read_all, unit
 
-WAIT = 60.0
+WAIT = 120.0
 
 
 def free_ports(count: int) -> list[int]:
