@@ -8,7 +8,7 @@ PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha dledger-chaos format clean
+.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos dledger-chaos format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -79,6 +79,9 @@ fuzz: setup-test  ## feed COUNT=1000000 mutated inputs to every decoder and FRAM
 
 dledger-chaos: setup-test  ## kill and pause the leader of a group of three processes ROUNDS=100 times under load
 	@PYTHONPATH=src:. $(BIN)/python -m tests.dledger.chaos --rounds $(or $(ROUNDS),100) $(ARGS)
+
+ha-chaos: setup-test  ## kill the master of a pair KILLS=100 times under load, wiping its disk every third time
+	@PYTHONPATH=src $(BIN)/python -m tests.ha.chaos --kills $(or $(KILLS),100) $(ARGS)
 
 guarantee-chaos: setup-test  ## 20,000 money transfers on each database while everything fails
 	@$(BIN)/python -m tests.guarantee.money --database postgresql $(ARGS)
