@@ -6,9 +6,12 @@ from pathlib import Path
 from ariane.access.gate import Level, Rule
 from ariane.broker.acl.table import broker_rules
 from ariane.namesrv.acl import namesrv_rules
+from ariane.protocol import codes
 from ariane.protocol.codes import RESEND_DEAD_LETTERS, RequestCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+OWN = {value: name for name, value in vars(codes).items() if type(value) is int and value >= RESEND_DEAD_LETTERS}
+"""Names of the codes that are not RocketMQ's."""
 TABLES = {"broker": broker_rules, "namesrv": namesrv_rules}
 
 
@@ -25,7 +28,7 @@ def _rights(rule: Rule) -> str:
 
 
 def _name(code: int) -> str:
-    return "RESEND_DEAD_LETTERS" if code == RESEND_DEAD_LETTERS else RequestCode(code).name
+    return OWN[code] if code in OWN else RequestCode(code).name
 
 
 def rewritten(page: str) -> str:

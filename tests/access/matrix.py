@@ -8,7 +8,7 @@ from typing import Any
 from ariane.access.gate import PREFIX
 from ariane.access.signer import Signer
 from ariane.protocol.batch import BatchItem, encode_batch
-from ariane.protocol.codes import RESEND_DEAD_LETTERS
+from ariane.protocol.codes import BROKER_PROMOTED, PROMOTE_BROKER, RESEND_DEAD_LETTERS
 from ariane.protocol.codes import RequestCode as Code
 from ariane.protocol.command import Command
 from tests.access.document import PAGE
@@ -151,6 +151,8 @@ def requests(place: int) -> dict[int, Callable[[], Command]]:
         Code.DELETE_EXPIRED_COMMITLOG: ({}, b""),
         Code.CLEAN_UNUSED_TOPIC: ({}, b""),
         Code.RESUME_CHECK_HALF_MESSAGE: ({"msgId": "0" * 32}, b""),
+        PROMOTE_BROKER: ({"brokerName": "another"}, b""),
+        BROKER_PROMOTED: ({}, b""),
         RESEND_DEAD_LETTERS: ({**group, "offset": "0"}, b""),
         Code.UPDATE_AND_CREATE_ACL_CONFIG: ({"accessKey": "made-key", "secretKey": "made-secret"}, b""),
         Code.DELETE_ACL_CONFIG: ({"accessKey": "not-there"}, b""),

@@ -16,6 +16,7 @@ from ariane.protocol.codes import RequestCode as Code
 from ariane.protocol.command import BINARY, JSON, Command
 from ariane.protocol.ids import parse_offset_id
 from ariane.remoting import Client
+from tests.access.document import OWN
 from tests.access.matrix import CREDENTIALS, GROUP, RULES, SECRET, TOPIC, Credentials, is_refused, requests
 from tests.broker.talk import PATIENCE, send_fields
 from tests.cluster import Cluster, LoopThread
@@ -78,7 +79,7 @@ async def place_of_a_message(client: Client, site: Site) -> int:
     return parse_offset_id(answer.fields["msgId"])[1]
 
 
-NOT_OF_APACHE = {351, 30_001}
+NOT_OF_APACHE = {351, *OWN}
 
 
 @pytest.mark.parametrize("form", ["plain", "binary header"])

@@ -156,8 +156,8 @@ def broker_rules(
         ),
         Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: account,
         Code.GET_BROKER_RUNTIME_INFO: account,
-        BROKER_PROMOTED: account,  # it only makes the receiver ask the name servers
-        # What slaves ask of their master; those of Apache's do not sign.
+        # What slaves and masters ask of each other; those of Apache's do not sign.
+        BROKER_PROMOTED: trusted,
         Code.GET_ALL_TOPIC_CONFIG: trusted,
         Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: trusted,
         Code.GET_ALL_CONSUMER_OFFSET: trusted,
