@@ -115,7 +115,7 @@ def _place(topic: str, text: str) -> tuple[MessageQueue, int]:
         broker, queue, offset = text.rsplit(":", 2)
         return MessageQueue(topic, broker, int(queue)), int(offset)
     except ValueError:
-        raise ConfigError(f"--at {text}: give it as broker:queue:offset") from None
+        raise ConfigError(f"{text}: give a queue as broker:queue, a place as broker:queue:offset") from None
 
 
 async def _by_time(admin: Admin, topic: str, begin: int, end: int, limit: int) -> list[ReceivedMessage]:
@@ -177,12 +177,14 @@ def send(
     keys: Annotated[str | None, typer.Option(help="its keys, separated by blanks")] = None,
     properties: Annotated[list[str] | None, typer.Option("--property", help="name=value; more than once")] = None,
     delay_level: Annotated[int, typer.Option(help="deliver it after this delay level")] = 0,
+    queue: Annotated[str | None, typer.Option(help="to this queue, broker:queue; any without it")] = None,
     as_json: Json = False,
     namesrv: Namesrv = None,
     profile: Profile = None,
 ) -> None:
     """Send one message."""
     pairs = [one.partition("=") for one in properties or ()]
+    target = None if queue is None else _place(topic, f"{queue}:0")[0]
     content = sys.stdin.buffer.read() if body == "-" else body.encode()
     try:
         message = Message(
@@ -199,7 +201,7 @@ def send(
     async def work(admin: Admin) -> None:
         options = ProducerOptions.of(admin._client_options, {})
         async with Producer("ariane-cli", options=options) as producer:
-            sent = await producer.send(message)
+            sent = await producer.send(message, queue=target)
         place = f"{sent.queue.broker_name} queue {sent.queue.queue_id} at {sent.queue_offset}"
         print_json(sent) if as_json else print(f"{sent.status.name} {sent.message_id} {place}")
 
