@@ -52,7 +52,7 @@ RENAMED = {
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",
 }
-HIDDEN = {"needs_threads"}  # what clients tell each other
+HIDDEN = {"needs_threads", "submit_in_room"}  # what clients tell each other
 SPECIAL = {
     "__aiter__": """
         iterator = self._client.__aiter__()
@@ -69,6 +69,15 @@ SPECIAL = {
 """,
     "__aenter__": "\n        self._portal.run(self._client.__aenter__())\n        return self\n",
     "start": "\n        self._portal.run(self._client.start())\n        return self\n",
+    "submit": """
+        client = self._client
+        return self._portal.follow_in(
+            client.room,
+            len(message.body),
+            lambda: client.submit_in_room(message, callback, queue, selector, hash_key, timeout),
+            wait=client.options.when_full == "wait",
+        )
+""",
     "__repr__": "\n        return repr(self._client)\n",
 }
 

@@ -73,6 +73,10 @@ class ForkedClient(NotRunning):
     """The client was started before the process forked: make a new one in the child."""
 
 
+class BufferFull(ClientError, BufferError):
+    """More messages are on their way than the producer allows; this one was not sent."""
+
+
 class InvalidMessage(ClientError):
     """The message breaks a rule that every broker has; nothing was sent."""
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal
 
 from ariane.client.options import MEBIBYTE, ClientKeywords, ClientOptions, require
 from ariane.message import AUTO_CREATE_TOPIC, DELAY_LEVELS, TRACE_TOPIC
@@ -34,6 +35,17 @@ class ProducerOptions(ClientOptions):
     compression: Compression = Compression.ZLIB
     create_topic_key: str = AUTO_CREATE_TOPIC
     default_topic_queues: int = 4
+    max_in_flight: int = 2048
+    """Messages on their way at once. More wait before they are sent, and their time-out begins when they are."""
+    max_in_flight_bytes: int = 64 * MEBIBYTE
+    when_full: Literal["wait", "raise"] = "wait"
+    """What `submit` does when so much is on its way: wait, or raise BufferFull. `send` always waits."""
+    batching: bool = False
+    """Let messages of one topic that come within `batch_delay` leave as one request. Each has a result of its own."""
+    batch_delay: float = 0.002
+    """Seconds that a message waits for others."""
+    batch_bytes: int = 64 * 1024
+    """The size at which a batch leaves without waiting longer."""
     vip_channel: bool = False
     """Send to the broker's second port, two below the first, which Apache's brokers reserve for producers."""
     latency_faults: bool = False
@@ -47,6 +59,16 @@ class ProducerOptions(ClientOptions):
         require(self, "send_timeout", self.send_timeout > 0, "must be positive")
         require(self, "retries", self.retries >= 0, "must not be negative")
         require(self, "async_retries", self.async_retries >= 0, "must not be negative")
+        require(self, "max_in_flight", self.max_in_flight > 0, "must be positive")
+        require(self, "max_in_flight_bytes", self.max_in_flight_bytes > 0, "must be positive")
+        require(self, "when_full", self.when_full in ("wait", "raise"), "must be 'wait' or 'raise'")
+        require(self, "batch_delay", 0 <= self.batch_delay <= 1, "must be between 0 and 1 s")
+        require(
+            self,
+            "batch_bytes",
+            0 < self.batch_bytes <= self.max_message_size,
+            "must be positive and at most max_message_size",
+        )
         require(self, "default_topic_queues", self.default_topic_queues > 0, "must be positive")
         require(self, "max_message_size", self.max_message_size > 0, "must be positive")
         require(self, "delay_levels", self.delay_levels > 0, "must be positive")
@@ -69,6 +91,12 @@ class ProducerKeywords(ClientKeywords, total=False):
     compression: Compression
     create_topic_key: str
     default_topic_queues: int
+    max_in_flight: int
+    max_in_flight_bytes: int
+    when_full: Literal["wait", "raise"]
+    batching: bool
+    batch_delay: float
+    batch_bytes: int
     vip_channel: bool
     latency_faults: bool
     queue_choice: QueueChoice

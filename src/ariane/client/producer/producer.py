@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Unpack
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Unpack
 
 from ariane.client.connect.instance import Instance
 from ariane.client.connect.lifecycle import Lifecycle
@@ -12,12 +12,14 @@ from ariane.client.connect.pending_request import any_thread
 from ariane.client.observe.hooks import ForbidHook, SendHook, SendMode
 from ariane.client.observe.telemetry import with_telemetry
 from ariane.client.observe.trace import Tracer
+from ariane.client.producer.batcher import Batcher, may_be_batched
 from ariane.client.producer.checks import check_batch, check_group, check_message, check_target
 from ariane.client.producer.internal import start_tracer
 from ariane.client.producer.options import ProducerKeywords, ProducerOptions
 from ariane.client.producer.outgoing import Outgoing, Packer
 from ariane.client.producer.queue_choice import Selector, by_hash
 from ariane.client.producer.request_reply import as_request, reply_to
+from ariane.client.producer.room import Room
 from ariane.client.producer.sending import Sender
 from ariane.client.results import SendResult
 from ariane.env import Env
@@ -52,8 +54,11 @@ class Producer(Lifecycle):
         self._forbid_hooks = tuple(forbid_hooks)
         self._sender_or_none: Sender | None = None
         self._packer_or_none: Packer | None = None
+        self._batcher: Batcher | None = None
         self._tracer: Tracer | None = None
         self._sending: set[asyncio.Future[SendResult]] = set()
+        self.room = Room(self._options.max_in_flight, self._options.max_in_flight_bytes)
+        """How much more may be on its way."""
 
     @property
     def options(self) -> ProducerOptions:
@@ -73,12 +78,34 @@ class Producer(Lifecycle):
         """Send and wait until the message is stored.
 
         Without a queue, selector or hash key the producer chooses queues in turn, and tries another broker when one
-        fails. A message for a certain queue is tried once: elsewhere it would be out of order.
+        fails. A message for a certain queue is tried once: elsewhere it would be out of order. When too many messages
+        are on their way (`max_in_flight`), the call first waits for room.
         """
         self._running()
         check_message(message, self._options)
-        sender, out = self._sender, self._packer.pack(message)
+        size = len(message.body)
+        if not self.room.take(size):
+            await self._sender.loop_thread
+            await self.room.enter(size)
+        try:
+            return await self._send(message, queue, selector, hash_key, timeout)
+        finally:
+            self.room.leave(size)
+
+    async def _send(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        hash_key: str | int | None,
+        timeout: float | None,
+    ) -> SendResult:
+        sender = self._sender
         limit = self._options.send_timeout if timeout is None else timeout
+        if self._batcher is not None and may_be_batched(message):
+            await sender.loop_thread
+            return await self._send_in_batch(message, queue, selector, hash_key, limit)
+        out = self._packer.pack(message)
         if DELIVER_TIME in out.properties:
             await sender.loop_thread
             await sender.check_timers(out)
@@ -103,12 +130,54 @@ class Producer(Lifecycle):
     ) -> asyncio.Future[SendResult]:
         """Send without waiting: returns a future, and calls `callback` when it is done.
 
-        A request that is not carried there and back is tried again on the same broker.
+        A request that is not carried there and back is tried again on the same broker. When too many messages are on
+        their way (`max_in_flight`), the message waits for room, or BufferFull is raised, as `when_full` says; a thread
+        waits in this call, a coroutine at the future.
         """
         self._running()
         check_message(message, self._options)
         check_target(queue, selector, hash_key)
-        future = asyncio.ensure_future(self._submitted(message, queue, selector, hash_key, timeout))
+        size = len(message.body)
+        waits = not self.room.take(size)
+        if waits and self._options.when_full == "raise":
+            raise self.room.full()
+        sending = self._submitted(message, queue, selector, hash_key, timeout)
+        if waits:
+            return self._follow(self._submitted_later(sending, size), callback)
+        future = self._follow(sending, callback)
+        future.add_done_callback(lambda _: self.room.leave(size))
+        return future
+
+    def submit_in_room(
+        self,
+        message: Message,
+        callback: Callback | None,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        hash_key: str | int | None,
+        timeout: float | None,
+    ) -> asyncio.Future[SendResult]:
+        """Like `submit`, for a caller that has entered the room and leaves it when the future is done."""
+        self._running()
+        check_message(message, self._options)
+        check_target(queue, selector, hash_key)
+        return self._follow(self._submitted(message, queue, selector, hash_key, timeout), callback)
+
+    async def _submitted_later(self, sending: Coroutine[Any, Any, SendResult], size: int) -> SendResult:
+        try:
+            await self.room.enter(size)
+        except BaseException:
+            sending.close()
+            raise
+        try:
+            return await sending
+        finally:
+            self.room.leave(size)
+
+    def _follow(
+        self, sending: Coroutine[Any, Any, SendResult], callback: Callback | None
+    ) -> asyncio.Future[SendResult]:
+        future = asyncio.ensure_future(sending)
         self._sending.add(future)
         future.add_done_callback(self._sending.discard)
         if callback is not None:
@@ -125,6 +194,8 @@ class Producer(Lifecycle):
     ) -> SendResult:
         started = self._env.clock.monotonic()
         limit = self._options.send_timeout if timeout is None else timeout
+        if self._batcher is not None and may_be_batched(message):
+            return await self._send_in_batch(message, queue, selector, hash_key, limit)
         out = self._packer.pack(message)
         if DELIVER_TIME in out.properties:
             await self._sender.check_timers(out)
@@ -133,6 +204,20 @@ class Producer(Lifecycle):
         if queue is None and selector is None and hash_key is None:
             return await self._sender.send_again(out, chosen, left)
         return await self._sender.send_to(out, chosen, left, SendMode.ASYNC)
+
+    async def _send_in_batch(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        hash_key: str | int | None,
+        timeout: float,
+    ) -> SendResult:
+        assert self._batcher is not None
+        check_target(queue, selector, hash_key)
+        if selector is not None or hash_key is not None:
+            queue = await self._choose(message, queue, selector, hash_key)
+        return await self._batcher.send(message, queue, timeout)
 
     async def send_oneway(
         self,
@@ -271,9 +356,13 @@ class Producer(Lifecycle):
             self._tracer = start_tracer(instance, self._options, self._options.trace_topic)
             hooks = (*hooks, self._tracer)
         self._sender.watch(hooks, self._forbid_hooks)
+        if self._options.batching:
+            self._batcher = Batcher(self._sender, self._packer, self._options, instance.tasks.spawn)
         instance.producers[self._group] = self
 
     async def _shut(self, instance: Instance) -> None:
+        if self._batcher is not None:
+            self._batcher.close()
         if self._sending:
             await self._finish(list(self._sending))
         self._sender.close()

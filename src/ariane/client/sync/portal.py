@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from ariane.client.connect.instance import Instances
 from ariane.client.producer.queue_choice import CALLER
+from ariane.client.producer.room import Room
 from ariane.errors import ForkedClient
 
 log = logging.getLogger("ariane.client")
@@ -163,6 +164,18 @@ class Portal:
             return await work()
 
         return self.start(followed())
+
+    def follow_in(self, room: Room, size: int, work: Callable[[], "asyncio.Future[T]"], *, wait: bool) -> "Future[T]":
+        """Like `follow`, but first enter a room, and leave it when the future is done; BufferFull without `wait`."""
+        self._check_caller()
+        room.enter_from_thread(size, wait=wait)
+        try:
+            future = self.follow(work)
+        except BaseException:
+            room.leave(size)
+            raise
+        future.add_done_callback(lambda _: room.leave(size))
+        return future
 
     def next(self, iterator: AsyncIterator[T]) -> T:
         """The next item of an asynchronous iterator; StopAsyncIteration at its end."""

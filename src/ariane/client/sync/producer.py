@@ -61,7 +61,8 @@ class Producer(Lifecycle):
         """Send and wait until the message is stored.
 
         Without a queue, selector or hash key the producer chooses queues in turn, and tries another broker when one
-        fails. A message for a certain queue is tried once: elsewhere it would be out of order.
+        fails. A message for a certain queue is tried once: elsewhere it would be out of order. When too many messages
+        are on their way (`max_in_flight`), the call first waits for room.
         """
         return self._portal.begin(
             self._client.send(message, queue=queue, selector=selector, hash_key=hash_key, timeout=timeout)
@@ -79,12 +80,16 @@ class Producer(Lifecycle):
     ) -> Future[SendResult]:
         """Send without waiting: returns a future, and calls `callback` when it is done.
 
-        A request that is not carried there and back is tried again on the same broker.
+        A request that is not carried there and back is tried again on the same broker. When too many messages are on
+        their way (`max_in_flight`), the message waits for room, or BufferFull is raised, as `when_full` says; a thread
+        waits in this call, a coroutine at the future.
         """
-        return self._portal.follow(
-            lambda: self._client.submit(
-                message, callback=callback, queue=queue, selector=selector, hash_key=hash_key, timeout=timeout
-            )
+        client = self._client
+        return self._portal.follow_in(
+            client.room,
+            len(message.body),
+            lambda: client.submit_in_room(message, callback, queue, selector, hash_key, timeout),
+            wait=client.options.when_full == "wait",
         )
 
     def send_oneway(
