@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from random import Random
+from random import Random, SystemRandom
 
 from ariane.env import Clock
 from ariane.errors import ListenFailed
@@ -51,7 +51,7 @@ class HaMaster:
         self._store = store
         self._clock = clock
         self._epochs = epochs
-        self._random = random or Random()
+        self._random = random or SystemRandom()  # challenges must not be guessed
         self._listen = listen or _listen
         self._server: asyncio.AbstractServer | None = None
         self._senders: dict[Sender, None] = {}  # oldest first

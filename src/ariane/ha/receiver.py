@@ -260,7 +260,7 @@ class Receiver(asyncio.Protocol):
         elif self._step != 1:
             raise ProtocolError("the master repeats its welcome")
         elif key and not proved:
-            self._stop(SlavePhase.REFUSED, "the master did not prove the shared key; set the same haSharedKey there")
+            self._stop(SlavePhase.REFUSED, "the master did not prove the shared key; set the same haKey there")
         else:
             self._step = 2
             self._welcome = welcome

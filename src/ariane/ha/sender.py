@@ -164,9 +164,7 @@ class Sender(asyncio.Protocol):
             self._nonce = self._owner.nonce()
             self._write(handshake_frame(MasterHello(VERSION, options.cluster, options.broker, self._nonce), b"", ""))
         elif options.key and not options.allows(self.host):
-            self._owner.refuse(
-                self, "key", "it did not prove the shared key; set haSharedKey there or allow its address"
-            )
+            self._owner.refuse(self, "key", "it did not prove the shared key; set haKey there or allow its address")
         elif offset == 0:
             self._begin(self._first_offset(), 0)
         elif self._in_range(offset):

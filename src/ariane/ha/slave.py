@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from random import Random
+from random import Random, SystemRandom
 from typing import Any
 
 from ariane.env import Clock
@@ -51,7 +51,7 @@ class HaSlave:
         self._clock = clock
         self._epochs = epochs
         self._master_range = master_range
-        self._random = random or Random()
+        self._random = random or SystemRandom()  # challenges must not be guessed
         self._connect = connect or _connect
         self._receiver: Receiver | None = None
         self._gone = asyncio.Event()
@@ -143,9 +143,9 @@ class HaSlave:
             await self._within(receiver.answered, self.options.handshake_timeout)
         if receiver.answered.done() or self._gone.is_set():
             return
-        if self.options.key and self.options.report != "received" and not self.options.allowed:
+        if self.options.key and not self.options.allows(host.strip("[]")):
             self._drop()
-            text = "the master does not answer the handshake, and haSharedKey demands it"
+            text = "the master does not prove the shared key (haKey): set it there, or name it in haAllowedPeers"
             self.give_up(SlavePhase.REFUSED, text)
             return
         start = await self._plain_start()
