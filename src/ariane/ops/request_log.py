@@ -10,7 +10,7 @@ from typing import Final
 
 from ariane.env import Clock
 from ariane.errors import ResponseError
-from ariane.protocol.codes import RequestCode
+from ariane.protocol.codes import PROMOTE_BROKER, RESEND_DEAD_LETTERS, RequestCode
 from ariane.protocol.command import Command
 from ariane.remoting import Connection, Handler
 from ariane.remoting.limited_log import LimitedLog, clip
@@ -21,6 +21,7 @@ slow_log = logging.getLogger("ariane.slow")
 LONGEST_VALUE: Final = 300  # characters of a field
 SECRETS: Final = frozenset({"Signature", "SecurityToken", "secretKey"})
 ACCOUNT: Final = "AccessKey"
+_OWN_CODES: Final = {RESEND_DEAD_LETTERS: "RESEND_DEAD_LETTERS", PROMOTE_BROKER: "PROMOTE_BROKER"}
 CONFIGURATION: Final = frozenset({RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG})
 
 
@@ -128,13 +129,13 @@ class RequestLog:
 def code_name(code: int) -> str:
     """The name of a request code, or its number.
 
-    >>> code_name(17), code_name(30001)
-    ('UPDATE_AND_CREATE_TOPIC', '30001')
+    >>> code_name(17), code_name(30001), code_name(9)
+    ('UPDATE_AND_CREATE_TOPIC', 'RESEND_DEAD_LETTERS', '9')
     """
     try:
         return RequestCode(code).name
     except ValueError:
-        return str(code)
+        return _OWN_CODES.get(code, str(code))
 
 
 def shown_fields(request: Command) -> dict[str, str]:

@@ -58,21 +58,29 @@ def add_slaves(monitor: Monitor, master: HaMaster) -> None:
     )
 
 
-def add_master(monitor: Monitor, role: Role, state: Callable[[], SlaveState]) -> None:
-    """The master whose log this broker copies, while it is a slave."""
+def add_master(monitor: Monitor, role: Role, state: Callable[[], SlaveState | None]) -> None:
+    """The master whose log this broker copies, while it is a slave; no state while the master is not known."""
 
     def checks() -> Iterator[Check]:
         if role.is_slave:
             now = state()
-            text = f"follows {now.master}" if now.connected else f"{now.phase.value}: {now.reason or 'no master yet'}"
-            yield Check("following", now.connected, text)
+            if now is None:
+                yield Check("following", False, "the address of the master is not known yet")
+            elif now.connected:
+                yield Check("following", True, f"follows {now.master}")
+            else:
+                yield Check("following", False, f"{now.phase.value}: {now.reason or now.master}")
+
+    def following() -> int:
+        now = state()
+        return int(now is not None and now.connected)
 
     def behind() -> float:
         now = state()
-        return max(now.master_end - now.offset, 0) if role.is_slave else 0
+        return 0 if now is None or not role.is_slave else max(now.master_end - now.offset, 0)
 
     registry = monitor.registry
-    registry.gauge("ariane_replication_following", "1 while a slave follows its master", lambda: int(state().connected))
+    registry.gauge("ariane_replication_following", "1 while a slave follows its master", following)
     registry.gauge("ariane_replication_behind_bytes", "Bytes of the master's log that a slave does not have", behind)
     monitor.readiness.more.append(checks)
 
