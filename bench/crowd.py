@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from random import Random
 
 from ariane.env import SystemClock
@@ -41,7 +42,7 @@ def main() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if options.crowd:
-        asyncio.run(_crowd(options.crowd, options.idle, options.slow))
+        asyncio.run(_crowd(options.crowd, options.idle, options.slow, options.rounds))
         return
     quiet: list[list[float]] = []
     crowded: list[list[float]] = []
@@ -51,7 +52,7 @@ def main() -> None:
         before = resident_bytes(process)
         for _ in range(options.rounds):
             quiet.append(client.measure(options.messages))
-            with _crowd_process(port, options.idle, options.slow) as opened:
+            with _crowd_process(port, options.idle, options.slow, len(quiet)) as opened:
                 held = resident_bytes(process) - before
                 crowded.append(client.measure(options.messages))
             print(f"{opened} connections, {held / max(opened, 1) / 1024:.1f} KiB each in the broker", flush=True)
@@ -98,8 +99,9 @@ class _Client:
 
 
 @contextlib.contextmanager
-def _crowd_process(port: int, idle: int, slow: int):
-    command = [sys.executable, "-m", "bench.crowd", "--crowd", str(port), "--idle", str(idle), "--slow", str(slow)]
+def _crowd_process(port: int, idle: int, slow: int, number: int) -> Iterator[int]:
+    options = {"--crowd": port, "--idle": idle, "--slow": slow, "--rounds": number}
+    command = [sys.executable, "-m", "bench.crowd", *(str(part) for pair in options.items() for part in pair)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -109,8 +111,11 @@ def _crowd_process(port: int, idle: int, slow: int):
         process.wait()
 
 
-async def _crowd(port: int, idle: int, slow: int) -> None:
-    """Open the connections, tell how many there are, and keep them until killed."""
+async def _crowd(port: int, idle: int, slow: int, number: int) -> None:
+    """Open the connections, tell how many there are, and keep them until killed.
+
+    Each crowd has addresses of its own: the ports of those before are not free yet.
+    """
     loop = asyncio.get_running_loop()
 
     async def connect(source: str) -> socket.socket:
@@ -124,7 +129,7 @@ async def _crowd(port: int, idle: int, slow: int) -> None:
         await asyncio.sleep(start)
         while True:
             with contextlib.suppress(OSError):
-                sock = await connect("127.0.0.2")
+                sock = await connect(f"127.0.{number}.2")
                 try:
                     for byte in BEGINNING + bytes(900):
                         await loop.sock_sendall(sock, bytes([byte]))
@@ -132,7 +137,7 @@ async def _crowd(port: int, idle: int, slow: int) -> None:
                 finally:
                     sock.close()
 
-    kept = [await connect("127.0.0.1") for _ in range(idle)]
+    kept = [await connect(f"127.0.{number}.{n % 4 + 3}") for n in range(idle)]
     random = Random(1)
     dripping = [asyncio.ensure_future(drip(random.random())) for _ in range(slow)]
     await asyncio.sleep(2)
