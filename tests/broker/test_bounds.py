@@ -147,6 +147,20 @@ async def test_topics_created_by_sends_are_limited(talk_to: Starter) -> None:
     assert "%RETRY%g" in talk.broker.topics
 
 
+async def test_topics_that_a_refused_send_created_do_not_stay(talk_to: Starter) -> None:
+    clock = ManualClock()
+    talk = await talk_to(env=Env(clock=clock), maxMessageSize=1000)
+    await talk.send_ok("orders")
+    refused = await talk.send("only-named", bytes(5000))
+    assert refused.code != 0
+    assert "only-named" in talk.broker.topics
+    for _ in range(12):
+        await talk.pass_time(clock, 60)
+    await settled(lambda: "only-named" not in talk.broker.topics)
+    assert "orders" in talk.broker.topics
+    await talk.send_ok("only-named")  # it may come again
+
+
 async def test_a_retry_topic_needs_a_group(talk_to: Starter) -> None:
     talk = await talk_to(autoCreateTopicEnable=False, autoCreateSubscriptionGroup=False)
     assert (await talk.send("%RETRY%made-up")).code != 0

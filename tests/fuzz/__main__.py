@@ -46,9 +46,7 @@ def one(name: str, count: int, frames: int, seed: int) -> tuple[str, bool]:
         if name == "live":
             text = attack(frames, seed)
         else:
-            target = targets()[name]
-            count = int(count * target.share)
-            run(name, target, count, seed)
+            run(name, targets()[name], count, seed)
             text = f"{count} inputs"
     except Finding as finding:
         return str(finding), False

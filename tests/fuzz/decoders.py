@@ -39,8 +39,6 @@ class Target:
     run: Callable[[bytes, Random], None]
     """Decode; raise AssertionError when something is wrong with the result."""
     allowed: tuple[type[Exception], ...] = (ProtocolError,)
-    share: float = 1.0
-    """How many inputs of the number asked for; below 1 for a decoder that is slow by its nature."""
     mutated_inside: Callable[[bytes], bytes] | None = field(default=None)
     """Applied after the mutation, to mutate what is inside an envelope."""
 
@@ -263,7 +261,7 @@ def targets() -> dict[str, Target]:
         "compressed-body": Target(
             [zlib.compress(b"some text " * 100), b"\x04\x22\x4d\x18", b"\x28\xb5\x2f\xfd"], _compressed
         ),
-        "sql92": Target([e.encode() for e in EXPRESSIONS], _sql92, (FilterSyntaxError,), share=0.1),
+        "sql92": Target([e.encode() for e in EXPRESSIONS], _sql92, (FilterSyntaxError,)),
         "tags": Target([b"a || b", b"*", b"a||b||\x00"], _tags, ()),
         "offset-id": Target([b"7F00000100002A9F0000000000000000", b"0" * 56], _ids),
     }

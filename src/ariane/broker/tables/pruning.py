@@ -1,4 +1,4 @@
-"""Removing what is no longer used: offsets of dropped queues, groups that a client only named, expired locks."""
+"""Removing what is no longer used: offsets of dropped queues, groups and topics that were only named, expired locks."""
 
 import logging
 from typing import Final, Protocol
@@ -10,7 +10,7 @@ from ariane.broker.tables.queue_locks import QueueLocks
 from ariane.broker.tables.queues import QueueEnds, Queues
 from ariane.broker.tables.topics import TopicTable
 from ariane.message import dead_letter_topic, retry_topic
-from ariane.protocol.bodies import DataVersion
+from ariane.protocol.bodies import DataVersion, TopicConfig
 
 log = logging.getLogger("ariane.broker")
 
@@ -54,6 +54,7 @@ class Pruning:
             self._topics_seen = self._topics.version
             self._offsets.drop_dead_queues(self._is_alive)
         self._drop_unused_groups()
+        self._drop_unused_topics()
 
     def _is_alive(self, topic: str, queue_id: int) -> bool:
         """A queue with messages keeps its offsets, also when topics.json lost its topic."""
@@ -80,9 +81,22 @@ class Pruning:
         if dropped:
             log.info("%d groups that were created by use and never consumed are deleted", dropped)
 
+    def _drop_unused_topics(self) -> None:
+        """Delete topics that a send created and that got no message, because that send was refused after all."""
+        for topic in self._topics.created_on_send(UNUSED):
+            config = self._topics.get(topic)
+            if config is None or self._has_messages(topic, config) or self._offsets.groups_of(topic):
+                self._topics.was_used(topic)
+            elif not self._clients.groups_of(topic):
+                self._topics.delete(topic)
+                log.info("topic %s, which a refused send created, is deleted", topic)
+
+    def _has_messages(self, topic: str, config: TopicConfig) -> bool:
+        queues = range(max(config.read_queue_nums, config.write_queue_nums))
+        return any(self._store.max_offset(topic, queue_id) > 0 for queue_id in queues)
+
     def _has_failed_messages(self, group: str) -> bool:
         if dead_letter_topic(group) in self._topics:
             return True
         retry = self._topics.get(retry_topic(group))
-        queues = 0 if retry is None else max(retry.read_queue_nums, retry.write_queue_nums)
-        return any(self._store.max_offset(retry_topic(group), queue_id) > 0 for queue_id in range(queues))
+        return retry is not None and self._has_messages(retry.topic_name, retry)

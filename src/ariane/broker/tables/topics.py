@@ -32,6 +32,7 @@ class TopicTable:
         self._auto_create_max = options.auto_create_topic_max
         self._auto_create_per_account_max = options.auto_create_topic_per_account_max
         self._shares = Shares(options.auto_create_topic_per_account_max)
+        self._on_send: dict[str, float] = {}  # created by a send in this run, and when
         self._full = SeldomLog(log, clock)
         self._topics: dict[str, TopicConfig] = {c.topic_name: c for c in _boot_topics(options)}
         self.version = DataVersion(clock.now_ms(), 0)
@@ -81,6 +82,7 @@ class TopicTable:
         known = self._topics.get(config.topic_name)
         log.info("topic %s: %s", "changed" if known else "created", config)
         self._shares.remove(config.topic_name)
+        self._on_send.pop(config.topic_name, None)
         self._put(config)
 
     def delete(self, topic: str) -> bool:
@@ -88,6 +90,7 @@ class TopicTable:
         if self._topics.pop(topic, None) is None:
             return False
         self._shares.remove(topic)
+        self._on_send.pop(topic, None)
         log.info("topic deleted: %s", topic)
         self._tell(topic)
         return True
@@ -117,8 +120,18 @@ class TopicTable:
         config = TopicConfig(topic, queues, queues, perm, default.topic_filter_type, sys_flag)
         log.info("topic created on send after %s: %s", default_topic, config)
         self._shares.add(topic, by)
+        self._on_send[topic] = self._clock.monotonic()
         self._put(config)
         return config
+
+    def created_on_send(self, seconds: float) -> list[str]:
+        """The topics that a send created in this run, at least `seconds` ago, and whose use is not known yet."""
+        latest = self._clock.monotonic() - seconds
+        return [topic for topic, created in self._on_send.items() if created <= latest]
+
+    def was_used(self, topic: str) -> None:
+        """Keep a topic that a send created."""
+        self._on_send.pop(topic, None)
 
     def _check_room(self, topic: str, by: Peer | None) -> None:
         if len(self._topics) >= self._auto_create_max:
