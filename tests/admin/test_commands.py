@@ -271,3 +271,13 @@ def test_commands_load_only_what_they_need(ariane: Shell) -> None:
     )
     assert done.stderr.strip() == "[]"
     assert json.loads(done.stdout)
+
+
+def test_a_shell_completes_commands_and_the_subcommands_of_mqadmin() -> None:
+    def complete(line: str) -> str:
+        env = {"_ARIANE_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": line}
+        return CliRunner().invoke(app, [], prog_name="ariane", env=env).output
+
+    assert "cluster" in complete("ariane clu")
+    assert "describe" in complete("ariane topic d")
+    assert "topicStatus" in complete("ariane admin topicS")

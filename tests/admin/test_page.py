@@ -16,7 +16,6 @@ from ariane import Admin, ConsumeFrom, ConsumeStatus, Message, MessageQueue, Sub
 from tests.admin.test_commands import Shell, Undecided
 from tests.client.inbox import Inbox, eventually
 from tests.cluster import Cluster, running_cluster
-from tests.peers.fixtures import QUICK
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "admin.md"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -35,7 +34,7 @@ VOLATILE = (
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster in which billing is behind, shipping has dead letters, and a payment is undecided."""
     with running_cluster(tmp_path_factory.mktemp("shop")) as cluster:
-        cluster.start_broker("broker-a", **QUICK)
+        cluster.start_broker("broker-a")
         asyncio.run(open_shop(cluster.namesrv))
         yield cluster
 

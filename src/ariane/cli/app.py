@@ -33,7 +33,7 @@ COMMANDS = {
     "dlq": Lazy("operate.dlq", "app", "broker"),
     "transaction": Lazy("operate.transaction", "app", "broker"),
     "cluster": Lazy("operate.cluster", "cluster", "broker"),
-    "admin": Lazy("admin.main", "admin", "broker"),
+    "admin": Lazy("admin.command", "admin", "broker"),
     "store": Lazy("store", "app", "broker"),
     "acl": Lazy("acl", "app", "broker"),
     "doctor": Lazy("doctor", "doctor", "broker"),

@@ -19,9 +19,7 @@ import re
 import tomllib
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ariane.client.options import ClientOptions
 from ariane.errors import ConfigError
@@ -100,10 +98,3 @@ def _tools_keys(path: Path) -> dict[str, str]:
     if len(found) < 2:
         return {}
     return {"access_key": found["accessKey"], "secret_key": found["secretKey"]}
-
-
-NameServersOption = Annotated[
-    str | None,
-    typer.Option("-n", "--namesrv", help="name servers: host:port;host:port (NAMESRV_ADDR, else a profile's)"),
-]
-ProfileOption = Annotated[str | None, typer.Option("--profile", help="a profile of ~/.config/ariane/profiles.toml")]

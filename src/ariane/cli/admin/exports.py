@@ -10,6 +10,7 @@ import msgspec
 from ariane.cli.admin.call import Call, UsageError
 from ariane.cli.admin.clusters import last_day
 from ariane.cli.admin.java_text import pretty_json, version_name
+from ariane.client.admin.brokers import first_rate
 from ariane.client.admin.groups import is_system_group
 from ariane.client.connect.routes import MASTER
 from ariane.errors import ArianeError, ClientError
@@ -170,8 +171,8 @@ async def _report(call: Call, address: str) -> dict[str, Any]:
                 "consumeQueueDiskRatio": stats.get("consumeQueueDiskRatio"),
             },
             "tps": {
-                "normalInTps": float(stats["putTps"].split()[0]),
-                "normalOutTps": float(stats["getTransferedTps"].split()[0]),
+                "normalInTps": first_rate(stats["putTps"]),
+                "normalOutTps": first_rate(stats["getTransferedTps"]),
                 "transInTps": trans_tps,
                 "scheduleInTps": schedule_tps,
             },

@@ -3,11 +3,10 @@
 import difflib
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
-
-import typer
+from typing import Any, NoReturn
 
 from ariane.cli.admin.call import Call, UsageError, parse
 from ariane.cli.admin.table import SUBCOMMANDS, Subcommand, find
@@ -19,11 +18,9 @@ from ariane.errors import ArianeError, ResponseError, RouteMissing
 from ariane.protocol.codes import ResponseCode
 
 
-def admin(
-    words: Annotated[list[str] | None, typer.Argument(metavar="SUBCOMMAND [OPTIONS]...", help="see below")] = None,
-) -> None:
-    """Run a subcommand of mqadmin, with its name and flags: `ariane admin topicList -n 127.0.0.1:9876`."""
-    given = list(words or ())
+def admin(words: Sequence[str]) -> None:
+    """Run a subcommand with its options."""
+    given = list(words)
     if not given or given[0] in ("-h", "--help"):
         print_overview()
         return

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ariane.cli.connection import NameServersOption, ProfileOption, client_options
+from ariane.cli.connection import client_options
 from ariane.cli.operate.output import clear_screen
 from ariane.cli.serve import run
 from ariane.client.admin import Admin
@@ -20,8 +20,11 @@ Json = Annotated[bool, typer.Option("--json", help="print JSON, for programs")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="show what would be done, and do nothing")]
 Watch = Annotated[float | None, typer.Option("--watch", min=0.1, help="show it again each so many seconds")]
-Namesrv = NameServersOption
-Profile = ProfileOption
+Namesrv = Annotated[
+    str | None,
+    typer.Option("-n", "--namesrv", help="name servers: host:port;host:port (NAMESRV_ADDR, else a profile's)"),
+]
+Profile = Annotated[str | None, typer.Option("--profile", help="a profile of ~/.config/ariane/profiles.toml")]
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 

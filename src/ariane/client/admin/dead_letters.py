@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ariane.client.admin.messages import MessageAdmin, as_new
 from ariane.client.admin.requests import FOREVER
 from ariane.client.admin.resend_log import ResendLog
-from ariane.client.producer.options import ProducerOptions
-from ariane.client.producer.producer import Producer
 from ariane.errors import ArianeError, ClientError, RouteMissing
 from ariane.message import (
     DLQ_PREFIX,
@@ -21,6 +20,9 @@ from ariane.message import (
     dead_letter_topic,
 )
 from ariane.protocol.bodies import READ
+
+if TYPE_CHECKING:
+    from ariane.client.producer.producer import Producer
 
 PAGE = 32
 RESENT_FROM = "DLQ_RESENT_FROM"
@@ -192,7 +194,7 @@ class DeadLetterAdmin(MessageAdmin):
         clock, pause = self._env.clock, 0.0 if rate is None else 1 / rate
         due = clock.monotonic()
         try:
-            async with Producer("ariane-dlq-resend", options=ProducerOptions.of(self._client_options, {})) as producer:
+            async with self._producer("ariane-dlq-resend") as producer:
                 async for letter in self.each_dead_letter(group, begin=begin, end=end, key=key, error=error):
                     message = letter.message
                     if wanted is not None and not {letter.letter_id, message.message_id} & wanted:
@@ -215,7 +217,7 @@ class DeadLetterAdmin(MessageAdmin):
             notes.close()
         return sent
 
-    async def _resend(self, letter: DeadLetter, again: Message, producer: Producer, notes: ResendLog) -> Resent:
+    async def _resend(self, letter: DeadLetter, again: Message, producer: "Producer", notes: ResendLog) -> Resent:
         if notes.is_begun(letter.letter_id) and (found := await self._already_sent(letter, again.topic)) is not None:
             notes.done(letter.letter_id, found)
             return Resent(letter, again.topic, found, skipped=True)

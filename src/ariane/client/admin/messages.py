@@ -3,12 +3,11 @@
 import asyncio
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from ariane.client.admin.offsets import OffsetAdmin
 from ariane.client.admin.requests import FOREVER
 from ariane.client.decoding import decode_message, decode_messages
-from ariane.client.producer.options import ProducerOptions
-from ariane.client.producer.producer import Producer
 from ariane.client.results import PullResult, SendResult
 from ariane.errors import ArianeError, ClientError, ResponseError
 from ariane.message import (
@@ -38,6 +37,9 @@ from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.headers import QueryMessageRequest, ViewMessageRequest
 from ariane.protocol.ids import host_text, parse_offset_id
 from ariane.protocol.units import decode_unit
+
+if TYPE_CHECKING:
+    from ariane.client.producer.producer import Producer
 
 TOOLS_GROUP = "TOOLS_CONSUMER"  # a group that every broker creates
 OF_A_DELIVERY = frozenset(
@@ -190,8 +192,14 @@ class MessageAdmin(OffsetAdmin):
     async def resend(self, message: ReceivedMessage, *, topic: str | None = None) -> SendResult:
         """Send a message again as a new one of its topic, with its own properties: without those of its delivery."""
         again = as_new(message, topic or message.topic)
-        async with Producer("ariane-resend", options=ProducerOptions.of(self._client_options, {})) as producer:
+        async with self._producer("ariane-resend") as producer:
             return await producer.send(again)
+
+    def _producer(self, group: str) -> "Producer":
+        from ariane.client.producer.options import ProducerOptions  # most commands send nothing
+        from ariane.client.producer.producer import Producer
+
+        return Producer(group, options=ProducerOptions.of(self._client_options, {}))
 
 
 def as_new(message: ReceivedMessage, topic: str) -> Message:
