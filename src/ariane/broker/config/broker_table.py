@@ -143,6 +143,7 @@ OWN_OPTIONS = (
     Option("enableSlaveActingMaster", bool, False, live=True, own=True),
     Option("haConfirmedReads", bool, False, own=True),
     Option("haReport", str, "auto", choices=("auto", "flushed", "received"), own=True),
+    Option("haTruncate", str, "promoted", choices=("promoted", "always", "never"), own=True),
     Option("haKey", str, "", secret=True, own=True),
     Option("haAllowedPeers", str, "", check=networks, own=True),
     Option("haMaxConnections", int, 64, low=1, high=100000, own=True),

@@ -4,7 +4,7 @@ from typing import cast
 
 from ariane.broker.config import BrokerOptions
 from ariane.ha import HaOptions
-from ariane.ha.options import ReportKind
+from ariane.ha.options import ReportKind, TruncateWhen
 
 
 def ha_options(options: BrokerOptions) -> HaOptions:
@@ -23,6 +23,7 @@ def ha_options(options: BrokerOptions) -> HaOptions:
         auto_in_sync_replicas=options.enable_auto_in_sync_replicas,
         confirmed_reads=options.ha_confirmed_reads,
         report=cast(ReportKind, options.ha_report),
+        truncate=cast(TruncateWhen, options.ha_truncate),
         learner=options.async_learner,
         key=options.ha_key,
         allowed=tuple(part.strip() for part in options.ha_allowed_peers.split(";") if part.strip()),

@@ -165,6 +165,7 @@ class BrokerOptions:
     """While no master is registered, the slave with the lowest id locks queues for ordered consuming."""
     ha_confirmed_reads: bool
     ha_report: str
+    ha_truncate: str
     """What a slave reports: flushed, received, or auto: flushed to an Ariane master."""
     ha_key: str
     ha_allowed_peers: str
