@@ -10,7 +10,7 @@ from ariane.env import Env
 from ariane.errors import ArianeError
 from ariane.namesrv import NameServer, NamesrvOptions
 from tests.broker.talk import small_options
-from tests.dledger.group import free_ports, until
+from tests.dledger.group import until
 from tests.peers import free_port
 
 
@@ -20,7 +20,7 @@ class BrokerGroup:
     def __init__(self, root: Path, **options: Any) -> None:
         self.root = root
         self.brokers: dict[str, Broker] = {}
-        self.peers = ";".join(f"n{n}-127.0.0.1:{port}" for n, port in enumerate(free_ports(3)))
+        self.peers = ";".join(f"n{n}-127.0.0.1:{port}" for n, port in enumerate(free_port() for _ in range(3)))
         self.name_server: NameServer | None = None
         self._options = options
         self._ports: dict[str, int] = {}

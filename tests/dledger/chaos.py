@@ -30,7 +30,7 @@ from ariane.protocol.command import Command
 from ariane.protocol.units import decode_units
 from ariane.remoting import Client
 from tests.broker.talk import SMALL, pull_fields
-from tests.dledger.group import free_ports, until
+from tests.dledger.group import until
 from tests.peers import free_port
 
 TOPIC = "chaos"
@@ -62,7 +62,7 @@ class Processes:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.namesrv_port = free_port()
-        self.peers = dict(zip(("n0", "n1", "n2"), free_ports(3), strict=True))
+        self.peers = {id: free_port() for id in ("n0", "n1", "n2")}
         self.ports = {id: free_port(-2, 1) for id in self.peers}
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.client = Client(clock=SystemClock())

@@ -1,7 +1,6 @@
 """A group of members in one process, over loopback, with stores in folders."""
 
 import asyncio
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,17 +9,10 @@ from ariane.dledger.member import Member
 from ariane.dledger.options import MemberOptions
 from ariane.env import Env
 from ariane.store import MessageStore, PutStatus, StoreOptions
+from tests.peers import free_port
 from tests.store.units import read_all, unit
 
 WAIT = 120.0
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [opened.getsockname()[1] for opened in sockets]
-    for opened in sockets:
-        opened.close()
-    return ports
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:
@@ -70,7 +62,7 @@ class Running:
         if result.status is not PutStatus.OK:
             return result.status
         done: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
-        self.member.when_committed(result.end_offset, done.set_result)
+        self.member.when_committed(result.end_offset, lambda status: None if done.done() else done.set_result(status))
         return await done
 
 
@@ -78,7 +70,7 @@ class Group:
     """Members n0, n1, ... of one group."""
 
     def __init__(self, root: Path, count: int = 3, *, file_size: int = 1 << 14, election_ms: int = 1000) -> None:
-        ports = free_ports(count)
+        ports = [free_port() for _ in range(count)]
         self.peers = {f"n{number}": f"127.0.0.1:{port}" for number, port in enumerate(ports)}
         self.root = root
         self.running: dict[str, Running] = {}

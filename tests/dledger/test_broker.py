@@ -1,5 +1,9 @@
 """A broker on a ledger: the group elects the master, sends wait for a majority, clients follow."""
 
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -63,3 +67,24 @@ def test_a_member_that_cannot_take_part_is_refused_at_the_start(text: str, key: 
     with pytest.raises(ConfigError) as caught:
         BrokerOptions.load(f"enableDLegerCommitLog=true\n{text}")
     assert caught.value.key == key
+
+
+async def test_operators_see_the_group_and_hand_the_leadership_over(group: BrokerGroup) -> None:
+    master = await group.master()
+    address = group.peers.split(";")[0].partition("-")[2]
+
+    async def ariane(*words: str) -> str:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "ariane", "dledger", *words, stdout=PIPE, stderr=STDOUT
+        )
+        told, _ = await process.communicate()
+        assert process.returncode == 0, told.decode()
+        return told.decode()
+
+    members = json.loads(await ariane("status", address, "--json"))
+    assert [(one["id"], one["kind"]) for one in members] == [("n0", "Ariane"), ("n1", "Ariane"), ("n2", "Ariane")]
+    assert [one["id"] for one in members if one["role"] == "leader"] == [master]
+    other = next(id for id in group.brokers if id != master)
+    assert await ariane("transfer", address, other) == f"{other} leads\n"
+    assert await group.master() == other
+    assert other in await ariane("status", address)

@@ -32,6 +32,7 @@ COMMANDS = {
     "offset": Lazy("operate.offset", "app", "broker"),
     "dlq": Lazy("operate.dlq", "app", "broker"),
     "transaction": Lazy("operate.transaction", "app", "broker"),
+    "dledger": Lazy("dledger", "app", "broker"),
     "cluster": Lazy("operate.cluster", "cluster", "broker"),
     "admin": Lazy("admin.command", "admin", "broker"),
     "store": Lazy("store", "app", "broker"),

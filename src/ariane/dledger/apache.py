@@ -108,6 +108,7 @@ class ApacheSide:
         self._early: dict[int, Pending] = {}  # APPENDs that do not follow yet, by first index
         self._agreed: tuple[str, int] = ("", -1)  # leader and term whose log was compared with this one
         self._agreed_index = -1
+        self._on_the_way: dict[str, int] = {}  # APPENDs without an answer, by member
         self._tasks: set[asyncio.Task[None]] = set()
         self.handlers: dict[int, Handler] = {
             wire.METADATA: self._metadata,
@@ -417,6 +418,8 @@ class ApacheSide:
         answer = wire.HeartBeat.decode(await peer.request(wire.HEART_BEAT, body.encode(), _TIMEOUT))
         if answer.code == wire.OK:
             member.take(HeartbeatReply(peer.id, member.options.id, message.term, message.sent), {})
+            if message.leader_commit >= 0:  # their heartbeats do not carry it, and a COMMIT may have come too early
+                await self._commit(peer, message.term, message.leader_commit)
         elif answer.code == wire.EXPIRED_TERM and answer.term > message.term:
             member.take(HeartbeatReply(peer.id, member.options.id, answer.term, 0), {})
 
@@ -430,8 +433,9 @@ class ApacheSide:
         if message.entries:
             await self._push_entries(peer, message)
         elif flow == "replicate" and previous <= match_index:
-            body = wire.PushRequest(**self._base(peer, message.term), type="COMMIT", commitIndex=message.leader_commit)
-            await peer.request(wire.PUSH, body.encode(), _TIMEOUT)
+            await self._commit(peer, message.term, message.leader_commit)
+        elif flow == "replicate" and self._on_the_way.get(peer.id):
+            pass  # a COMPARE would make the member forget the entries that are on their way
         elif previous < 0:
             await self._truncate(peer, message.term, 0)
         else:
@@ -455,11 +459,19 @@ class ApacheSide:
             lastEntryIndex=last,
             totalSize=sum(entry.size for entry in entries) if len(entries) > 1 else 0,
         )
-        answer = wire.PushResponse.decode(await peer.request(wire.PUSH, body.encode(), _TIMEOUT))
+        self._on_the_way[peer.id] = self._on_the_way.get(peer.id, 0) + 1
+        try:
+            answer = wire.PushResponse.decode(await peer.request(wire.PUSH, body.encode(), _TIMEOUT))
+        finally:
+            self._on_the_way[peer.id] -= 1
         if answer.code == wire.OK:
             self._reply(peer, message.term, last)
         elif answer.code == wire.INCONSISTENT_STATE:
             self._refused(peer, message.term, first - 1, min(answer.endIndex, first - 2))
+
+    async def _commit(self, peer: Peer, term: int, index: int) -> None:
+        body = wire.PushRequest(**self._base(peer, term), type="COMMIT", commitIndex=index)
+        await peer.request(wire.PUSH, body.encode(), _TIMEOUT)
 
     async def _compare(self, peer: Peer, message: AppendEntries, index: int) -> None:
         entry = self._entry(Entry(index, 0, -1, 0))

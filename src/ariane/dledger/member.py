@@ -66,6 +66,13 @@ class Waiter:
         self.deadline = deadline
         self.done = done
 
+    def settle(self, status: PutStatus) -> None:
+        """Tell the outcome. A failure of the one who waits is not one of the group."""
+        try:
+            self.done(status)
+        except Exception:
+            log.exception("an append could not be answered")
+
 
 class Member:
     """One member of a group. The store must be open before `start`, and is closed after `stop`."""
@@ -474,7 +481,7 @@ class Member:
         self._store.dispatch_now()
         end = ledger.end
         while self._waiters and self._waiters[0].end <= end:
-            self._waiters.popleft().done(PutStatus.OK)
+            self._waiters.popleft().settle(PutStatus.OK)
         self._serve_when_ready()
 
     # -- roles ---------------------------------------------------------------------------------------------------------
@@ -517,7 +524,7 @@ class Member:
         if self._waiters:
             log.warning("%d messages were not acknowledged: %s", len(self._waiters), reason)
         while self._waiters:
-            self._waiters.popleft().done(PutStatus.UNKNOWN_ERROR)
+            self._waiters.popleft().settle(PutStatus.UNKNOWN_ERROR)
 
     def _freeze(self, reason: str, until: str = "") -> None:
         """Take no part: others elect a leader. `until` names the store's complaint that must end first."""
@@ -551,7 +558,7 @@ class Member:
             await self._env.clock.sleep(0.1)
             now = self._env.clock.monotonic()
             while self._waiters and self._waiters[0].deadline <= now:
-                self._waiters.popleft().done(PutStatus.OS_PAGE_CACHE_BUSY)
+                self._waiters.popleft().settle(PutStatus.OS_PAGE_CACHE_BUSY)
 
     async def _prefer(self) -> None:
         """Hand the leadership over to a preferred member that has nearly all entries."""
