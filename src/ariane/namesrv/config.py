@@ -99,6 +99,11 @@ class NamesrvOptions:
     metrics_prom_exporter_host: str
     metrics_prom_exporter_port: int
     """0 takes any free port."""
+    otlp_endpoint: str
+    """`http://host:port` of an OpenTelemetry collector; empty: nothing is pushed."""
+    otlp_headers: str
+    """`name=value,name=value` that every push carries."""
+    otlp_interval_ms: int
     log_file: str
     """Empty: the error output."""
     log_file_max_bytes: int

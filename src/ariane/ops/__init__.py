@@ -4,6 +4,7 @@
     metrics     families of figures, the registry that parts add theirs to, Prometheus' text
     probes      the pages /metrics, /health and /ready
     endpoint    both together, as the options of a server ask for them
+    otlp        pushes the figures to an OpenTelemetry collector
     process     figures of the process and of its event loop
     servers     figures of ports and requests
     logs        log files with rotation, text or JSON, levels by area

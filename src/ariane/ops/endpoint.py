@@ -1,14 +1,15 @@
-"""The HTTP endpoint of a server, as its options ask for it."""
+"""How a server shows its figures, as its options ask for it: over HTTP, by pushing them, or not at all."""
 
 from typing import Protocol
 
 from ariane.errors import ListenFailed
 from ariane.ops.http import HttpServer
+from ariane.ops.otlp import OtlpPush, OtlpSettings
 from ariane.ops.probes import Probes
 from ariane.ops.process import LoopLag
 
 
-class EndpointSettings(Protocol):
+class EndpointSettings(OtlpSettings, Protocol):
     """The part of a server's configuration that is about the endpoint."""
 
     @property
@@ -22,10 +23,13 @@ class EndpointSettings(Protocol):
 
 
 class Endpoint:
-    """Serves the probes while the server runs, if the options switch it on; measures the event loop meanwhile."""
+    """Serves the probes and pushes the figures while the server runs; measures the event loop meanwhile."""
 
     def __init__(self, probes: Probes, lag: LoopLag, options: EndpointSettings) -> None:
-        self.enabled = options.metrics_exporter_type == "PROM"
+        self._listens = options.metrics_exporter_type == "PROM"
+        self.push = OtlpPush(probes.registry, options, probes.facts, lambda: probes.started)
+        self.enabled = self._listens or self.push.enabled
+        """Whether anybody sees the figures."""
         self.probes = probes
         self._lag = lag
         self._http = HttpServer(probes.pages, options.metrics_prom_exporter_host, options.metrics_prom_exporter_port)
@@ -36,18 +40,21 @@ class Endpoint:
         return self._http.address if self._http.port else ""
 
     async def start(self) -> None:
-        """Listen, if switched on. Until `probes.started`, /ready says that the server is starting."""
+        """Listen and push, as far as switched on. Until `probes.started`, /ready says that the server is starting."""
         if not self.enabled:
             return
         try:
-            await self._http.start()
+            if self._listens:
+                await self._http.start()
         except ListenFailed as error:
             text = f"{error}; set metricsPromExporterPort and metricsPromExporterHost, or metricsExporterType=DISABLE"
             raise ListenFailed(text, error.port) from None
         self._lag.start()
+        self.push.start()
 
     async def stop(self) -> None:
-        """Stop listening."""
+        """Stop listening and pushing."""
         self.probes.started = False
+        await self.push.stop()
         await self._http.stop()
         await self._lag.stop()

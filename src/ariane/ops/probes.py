@@ -24,9 +24,9 @@ class Probes:
     def __init__(
         self, registry: Registry, checks: Callable[[], Iterable[Check]], facts: Callable[[], dict[str, object]]
     ) -> None:
-        self._registry = registry
+        self.registry = registry
         self._checks = checks
-        self._facts = facts
+        self.facts = facts
         self._scrapes = 0
         self.started = False
         """Whether the figures can be read: false until the server is up."""
@@ -38,7 +38,7 @@ class Probes:
 
     async def health(self) -> Reply:
         """200 while the event loop turns: a probe that fails here should restart the process."""
-        return json_reply(200, {"status": "up", **self._facts()})
+        return json_reply(200, {"status": "up", **self.facts()})
 
     async def ready(self) -> Reply:
         """200 when every check passes, else 503; the checks with their reasons."""
@@ -58,7 +58,7 @@ class Probes:
     async def _scrape(self) -> AsyncGenerator[bytes, None]:
         self._scrapes += 1
         try:
-            async for piece in self._registry.pieces():
+            async for piece in self.registry.pieces():
                 yield piece
         finally:
             self._scrapes -= 1

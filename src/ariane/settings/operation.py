@@ -34,12 +34,27 @@ def _levels(text: str) -> str | None:
     return None
 
 
+def _url(text: str) -> str | None:
+    if not text or re.fullmatch(r"https?://[^\s/]+(/[^\s]*)?", text):
+        return None
+    return f"expected the address of a collector such as http://127.0.0.1:4318, got {text!r}"
+
+
+def _headers(text: str) -> str | None:
+    if not text or all(re.fullmatch(r"[A-Za-z0-9-]+=[^\r\n]*", part) for part in text.split(",")):
+        return None
+    return "expected headers such as Authorization=Bearer x,X-Scope=y"
+
+
 def metrics_options(port: int) -> tuple[Option, ...]:
-    """The HTTP endpoint for metrics and health, under the names that RocketMQ 5 gave it; off by default."""
+    """The HTTP endpoint for metrics and health, by the names that RocketMQ 5 gave it, and pushing; off by default."""
     return (
         Option("metricsExporterType", str, "DISABLE", choices=("DISABLE", "PROM"), own=True),
         Option("metricsPromExporterHost", str, "127.0.0.1", own=True),
         Option("metricsPromExporterPort", int, port, high=PORT_MAX, own=True),
+        Option("otlpEndpoint", str, "", check=_url, own=True),
+        Option("otlpHeaders", str, "", check=_headers, own=True, secret=True),
+        Option("otlpInterval", int, 60000, low=1000, high=3600000, unit="ms", own=True),
     )
 
 

@@ -252,6 +252,11 @@ class BrokerOptions:
     metrics_prom_exporter_host: str
     metrics_prom_exporter_port: int
     """0 takes any free port."""
+    otlp_endpoint: str
+    """`http://host:port` of an OpenTelemetry collector; empty: nothing is pushed."""
+    otlp_headers: str
+    """`name=value,name=value` that every push carries."""
+    otlp_interval_ms: int
     metrics_queue_lag_max: int
     """Queues whose lag is shown by itself, the largest first."""
     metrics_client_poll_interval_ms: int
