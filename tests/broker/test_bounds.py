@@ -140,6 +140,7 @@ async def test_topics_created_by_sends_are_limited(talk_to: Starter) -> None:
     refused = await talk.send("orders")
     assert refused.code == ResponseCode.TOPIC_NOT_EXIST
     assert "autoCreateTopicMax=0" in (refused.remark or "")
+    assert 'ariane_requests_refused_total{reason="topics"} 1\n' in talk.broker.monitor.registry.text()
     fields = {"topic": "orders", "defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "4", "perm": "6"}
     assert (await talk.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, {**fields, "topicFilterType": "SINGLE_TAG"})).code == 0
     await talk.send_ok("orders")

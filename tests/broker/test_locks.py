@@ -54,9 +54,11 @@ def test_expired_locks_are_dropped() -> None:
 
 def test_locks_are_limited() -> None:
     clock = ManualClock()
-    locks = QueueLocks(clock, 60_000, 3, Refusals())
+    refusals = Refusals()
+    locks = QueueLocks(clock, 60_000, 3, refusals)
     assert locks.lock("g", QUEUES, "c1") == QUEUES[:3]
     assert locks.lock("other", QUEUES, "c1") == []
+    assert refusals.counts()["locks"] == 2 * len(QUEUES) - 3
     assert locks.lock("g", QUEUES, "c1") == QUEUES[:3]
     clock.advance(61)
     locks.expire()

@@ -190,7 +190,8 @@ async def test_turns_go_round_by_address():
 
 
 async def test_brokers_clusters_and_topics_are_bounded(start, connect):
-    asker = connect(await start(registeredBrokersMax=3, registeredTopicsMax=10))
+    server = await start(registeredBrokersMax=3, registeredTopicsMax=10)
+    asker = connect(server)
     for n in range(3):
         assert (await asker.register(f"b{n}", {f"T{n}": 4}, address=f"127.0.0.1:{n}")).code == 0
     full = await asker.register("b9", {}, address="127.0.0.1:9")
@@ -202,6 +203,8 @@ async def test_brokers_clusters_and_topics_are_bounded(start, connect):
     assert (many.code, many.remark) == (1, "more than 10 topics, the limit (registeredTopicsMax)")
     topics = TopicList.decode((await asker.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)).body).topic_list
     assert sorted(topics) == ["T0", "T1", "T2"]
+    refused = server.refusals.counts()
+    assert (refused["registered_brokers"], refused["registered_topics"]) == (3, 1)
 
 
 async def test_clusters_of_one_broker_are_bounded(start, connect):
@@ -255,7 +258,8 @@ async def put(asker: Asker, namespace: str, key: str, value: str) -> Command:
 
 
 async def test_kv_values_and_the_whole_configuration_are_bounded(start, connect):
-    asker = connect(await start(kvConfigMaxBytes=100_000))
+    server = await start(kvConfigMaxBytes=100_000)
+    asker = connect(server)
     for namespace, key, value in (("n", "k", "x" * (LONGEST_VALUE + 1)), ("n" * 256, "k", "v"), ("n", "k" * 256, "v")):
         assert (await put(asker, namespace, key, value)).code == ResponseCode.SYSTEM_ERROR
     assert (await put(asker, "n", "a", "x" * 60_000)).code == 0
@@ -263,6 +267,7 @@ async def test_kv_values_and_the_whole_configuration_are_bounded(start, connect)
     assert (full.code, full.remark) == (1, "the KV configuration would exceed 100000 bytes (kvConfigMaxBytes)")
     assert (await put(asker, "n", "a", "x" * 1000)).code == 0
     assert (await put(asker, "n", "b", "x" * 60_000)).code == 0
+    assert server.refusals.counts()["kv_config"] == 4
 
 
 async def test_namespaces_left_empty_do_not_fill_the_configuration(start, connect):

@@ -255,6 +255,7 @@ async def test_a_flood_of_bad_connections_writes_few_lines_and_then_their_number
     await advance(clock, WINDOW + 1)
     await until(lambda: len(lines(caplog)) > LINES)
     assert lines(caplog)[-1].startswith("30 more lines")
+    assert server.refusals.counts()["frame"] == LINES + 30
 
 
 async def test_lines_and_remarks_are_short_whatever_a_peer_sends(serve, dial, caplog):

@@ -138,7 +138,8 @@ def test_a_lower_limit_of_depth_counts() -> None:
 
 def test_a_flood_of_new_expressions_is_put_off_and_known_ones_are_not() -> None:
     clock = ManualClock()
-    compiler = ExpressionCompiler(Limits(tokens=3), clock.monotonic)
+    refused: list[str] = []
+    compiler = ExpressionCompiler(Limits(tokens=3), clock.monotonic, refused.append)
     for n in range(16):
         assert compiler.compile(f"a = {n}").matches_message({"a": str(n)})
     with pytest.raises(FilterBusy, match="try again"):
@@ -148,6 +149,7 @@ def test_a_flood_of_new_expressions_is_put_off_and_known_ones_are_not() -> None:
     assert compiler.compile("a = 16").matches_message({"a": "16"})
     with pytest.raises(FilterBusy):
         compiler.compile("a = 17")
+    assert refused == ["rate", "rate"]
 
 
 WORDS = ["a", "b", "5", "5.5", "'x'", "TRUE", "NULL", "AND", "OR", "NOT", "IN", "BETWEEN", "IS", "(", ")", ",", "="]
