@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ariane.env import Env
 from ariane.store import PutStatus
+from ariane.testing.faults import MemoryFiles
 from tests.dledger.group import Group, Running, until
 from tests.store.units import read_all
 
@@ -128,3 +130,24 @@ async def test_leadership_is_handed_over(group: Group) -> None:
     assert await group.running[id].put(b"second") is PutStatus.OK
     await group.caught_up()
     assert bodies(leader) == [b"first", b"second"]
+
+
+async def test_a_leader_with_a_failing_disk_hands_its_work_to_others_and_returns(tmp_path: Path) -> None:
+    files = MemoryFiles()
+    group = Group(tmp_path, file_size=1 << 16)
+    try:
+        await group.start(env=Env(files=files))
+        acknowledged = await group.fill(50, "before-")
+        leader = await group.leader()
+        rule = files.fail("sync", part=f"{leader.root.name}/dledger")
+        assert await leader.put(b"not durable here") is not PutStatus.SERVICE_NOT_AVAILABLE
+        await until(lambda: leader.member.frozen)
+        other = await group.leader()
+        assert other is not leader
+        acknowledged += await group.fill(50, "meanwhile-")
+        files.rules.remove(rule)
+        await until(lambda: not leader.member.frozen)
+        acknowledged += await group.fill(50, "after-")
+        await group.same_everywhere(acknowledged)
+    finally:
+        await group.stop()
