@@ -101,6 +101,15 @@ def test_an_area_that_is_named_no_longer_has_the_common_level_again() -> None:
     assert logging.getLogger("ariane.store").getEffectiveLevel() == logging.ERROR
 
 
+def test_levels_of_the_start_end_too_when_they_are_named_no_longer(tmp_path: Path) -> None:
+    start = options(logFile=tmp_path / "log", logLevels="store=debug")
+    open_logs(start, "info")
+    levels = LogLevels(current=start)
+    levels.set(options(logLevels="remoting=error"))
+    assert logging.getLogger("ariane.store").level == logging.NOTSET
+    assert logging.getLogger("ariane.remoting").level == logging.ERROR
+
+
 @pytest.mark.parametrize("value", ["store", "store=loud", "store=debug;=info", "Store=debug", "a b=info"])
 def test_wrong_levels_are_refused(value: str) -> None:
     with pytest.raises(ConfigError, match="logLevels: expected areas and levels such as store=debug"):

@@ -16,6 +16,17 @@ def test_labels_of_any_text_are_read_back_by_prometheus() -> None:
     assert label_text({"a": "b"}) == 'a="b"'
 
 
+async def test_labels_that_clients_choose_cannot_break_or_fill_a_page() -> None:
+    names = {"\ud800 half": 1, "carriage\rreturn": 2, "nul\0": 3, "line\u2028end": 4, "x" * 1_000_000: 5}
+    registry = Registry()
+    registry.gauges("odd", "Odd labels", "name", lambda: names)
+    page = b"".join([piece async for piece in registry.pieces()])
+    assert len(page) < 20_000
+    found = {labels["name"]: number for labels, number in parse(page.decode())["odd"]}
+    assert sorted(found.values()) == [1, 2, 3, 4, 5]
+    assert found["carriage\rreturn"] == 2
+
+
 def test_numbers_are_read_back_by_prometheus() -> None:
     numbers = {"a": 1, "b": 0.1, "c": 1e300, "d": float("inf"), "e": -float("inf"), "f": 2**63}
     registry = Registry()

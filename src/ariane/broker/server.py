@@ -364,7 +364,7 @@ class Broker:
         self._started: list[Part] = []
         self._loaded = False
         self._permission = options.broker_permission
-        self._levels = LogLevels()
+        self._levels = LogLevels(current=options)
         live.on_change(self._options_changed)
 
     @property

@@ -32,7 +32,7 @@ class Monitor:
     ) -> None:
         self._requests = requests
         self._server = server
-        self._levels = LogLevels()
+        self._levels = LogLevels(current=options)
         self.registry = registry = Registry()
         for name, text in _HELP.items():
             registry.gauge(f"ariane_namesrv_{name}", text, partial(_count, routes, name))

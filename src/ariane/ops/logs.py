@@ -113,12 +113,15 @@ def _handler(options: LogSettings, file: str) -> logging.Handler:
 
 
 class LogLevels:
-    """Sets the levels of the areas. An area that is named no longer gets the common level again."""
+    """Sets the levels of the areas. An area that is named no longer gets the common level again.
 
-    def __init__(self, default: str = "") -> None:
+    `current` are the options whose levels are in force already.
+    """
+
+    def __init__(self, default: str = "", current: LogSettings | None = None) -> None:
         self._default = default
-        self._areas: dict[str, str] = {}
-        self._common = ""
+        self._areas = {} if current is None else area_levels(current.log_levels)
+        self._common = "" if current is None else current.log_level
 
     def set(self, options: LogSettings) -> None:
         """Apply `logLevel` and `logLevels`."""

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SLICE: Final = 0.003  # seconds of work on a page before the event loop gets its turn
+LONGEST_LABEL: Final = 8192  # characters of a label's value: clients name some of them
 PIECE: Final = 1 << 16  # characters after which a piece of the page leaves
 
 
@@ -51,6 +52,7 @@ def label_text(labels: Mapping[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
+    value = value[:LONGEST_LABEL]
     if '"' in value or "\\" in value or "\n" in value:
         return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return value
@@ -138,13 +140,13 @@ class Registry:
             parts.append(line)
             size += len(line)
             if size >= PIECE:
-                yield "".join(parts).encode()
+                yield "".join(parts).encode(errors="replace")
                 parts.clear()
                 size = 0
             if clock() - began >= SLICE:
                 await asyncio.sleep(0)
                 began = clock()
-        yield "".join(parts).encode()
+        yield "".join(parts).encode(errors="replace")
 
 
 class _Single:

@@ -13,8 +13,10 @@ from ariane.broker.stats import BrokerStats, StatsName
 from ariane.broker.tables.clients import ClientInfo, ClientTable
 from ariane.message import DLQ_PREFIX, RETRY_PREFIX
 from ariane.ops.metrics import Collected, Metric, Rows, label_text
+from ariane.remoting.limited_log import clip
 
 MOST_ADDRESSES: Final = 100  # of a group's clients in one label
+LONGEST_ID: Final = 100  # characters of a client's id in it
 
 _DIFF = ("group", "topic", "countOfOnlineConsumers", "msgModel")
 _TOPIC = ("cluster", "broker", "topic")
@@ -157,4 +159,4 @@ def _address(member: ClientInfo) -> str:
 
 
 def _id(member: ClientInfo) -> str:
-    return member.client_id
+    return clip(member.client_id, LONGEST_ID)
