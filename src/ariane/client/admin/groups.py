@@ -75,22 +75,22 @@ class GroupAdmin(AdminRequests):
     async def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
         """The offsets of a group by queue."""
         header = GetConsumeStatsRequest(group, topic)
-        masters = await (self._masters_of(topic) if topic else self._masters_of_group(retry_topic(group)))
-        found = await self._ask_each(masters, RequestCode.GET_CONSUME_STATS, header, ConsumeStats.decode)
+        addresses = await (self._readers_of(topic) if topic else self._readers_of_group(retry_topic(group)))
+        found = await self._ask_each(addresses, RequestCode.GET_CONSUME_STATS, header, ConsumeStats.decode)
         table = {queue: offsets for stats in found for queue, offsets in stats.offset_table.items()}
         return ConsumeStats(table, sum(stats.consume_tps for stats in found))
 
     async def consumer_connections(self, group: str, *, address: str | None = None) -> ConsumerConnection:
         """The consumers of a group that are online; BrokerRefused with code CONSUMER_NOT_ONLINE when there are none."""
         code, header = RequestCode.GET_CONSUMER_CONNECTION_LIST, GetConsumerConnectionListRequest(group)
-        masters = [address] if address is not None else await self._masters_of_group(retry_topic(group))
-        return await self._first_answer(masters, code, header, ConsumerConnection.decode)
+        addresses = [address] if address is not None else await self._readers_of_group(retry_topic(group))
+        return await self._first_answer(addresses, code, header, ConsumerConnection.decode)
 
     async def producer_connections(self, group: str, topic: str) -> ProducerConnection:
         """The producers of a group that are online."""
         header = GetProducerConnectionListRequest(group)
         code = RequestCode.GET_PRODUCER_CONNECTION_LIST
-        return await self._first_answer(await self._masters_of(topic), code, header, ProducerConnection.decode)
+        return await self._first_answer(await self._readers_of(topic), code, header, ProducerConnection.decode)
 
     async def producers(self, address: str) -> dict[str, list[ProducerInfo]]:
         """All producers that a broker knows, by group."""
@@ -102,8 +102,8 @@ class GroupAdmin(AdminRequests):
     ) -> ConsumerRunningInfo:
         """What a consumer says about itself: its queues, offsets, rates and, with `stack`, its threads."""
         header = GetConsumerRunningInfoRequest(group, client_id, stack)
-        masters = [address] if address is not None else await self._masters_of_group(retry_topic(group))
-        return await self._relayed(masters, RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+        addresses = [address] if address is not None else await self._readers_of_group(retry_topic(group))
+        return await self._relayed(addresses, RequestCode.GET_CONSUMER_RUNNING_INFO, header)
 
     async def _relayed(
         self, addresses: list[str], code: RequestCode, header: GetConsumerRunningInfoRequest

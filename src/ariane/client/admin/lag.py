@@ -161,8 +161,8 @@ class LagAdmin(OffsetAdmin):
 
     async def _connection(self, group: str) -> tuple[ConsumerConnection, str | None]:
         """The clients of a group, and the broker that knows them; no clients when none is online."""
-        from_masters = await self._masters_of_group(RETRY_PREFIX + group)
-        for address in from_masters:
+        addresses = await self._readers_of_group(RETRY_PREFIX + group)
+        for address in addresses:
             try:
                 return await self.consumer_connections(group, address=address), address
             except BrokerRefused as error:
@@ -190,9 +190,9 @@ class LagAdmin(OffsetAdmin):
 
         async def ask(topic: str) -> list[QueryConsumeTimeSpanBody]:
             try:
-                masters = await self._masters_of(topic)
+                addresses = await self._readers_of(topic)
                 header = QueryConsumeTimeSpanRequest(topic, group)
-                return await self._ask_each(masters, code, header, QueryConsumeTimeSpanBody.decode)
+                return await self._ask_each(addresses, code, header, QueryConsumeTimeSpanBody.decode)
             except (BrokerRefused, RouteMissing):
                 return []
 

@@ -126,7 +126,7 @@ class MessageAdmin(OffsetAdmin):
         answers = await asyncio.gather(
             *(
                 wire.ask(address, RequestCode.QUERY_MESSAGE, fields, timeout=6.0, expect=expect)
-                for address in await self._masters_of(topic)
+                for address in await self._readers_of(topic)
             )
         )
         return [message for answer in answers if answer.body for message in decode_messages(answer.body, "")]

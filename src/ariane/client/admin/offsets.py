@@ -124,9 +124,9 @@ class OffsetAdmin(GroupAdmin, TopicAdmin):
     async def consumer_offsets(self, group: str, topic: str, client_id: str = "") -> dict[str, dict[str, int]]:
         """The offsets that clients of a group hold in memory, by client and queue; Java clients answer this."""
         header = GetConsumerStatusRequest(topic, group, client_id or None)
-        masters = await self._masters_of(topic)
+        addresses = await self._readers_of(topic)
         code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
-        return (await self._first_answer(masters, code, header, GetConsumerStatusBody.decode)).consumer_table
+        return (await self._first_answer(addresses, code, header, GetConsumerStatusBody.decode)).consumer_table
 
     async def _progress(self, group: str, topic: str) -> dict[MessageQueue, OffsetWrapper]:
         """The offsets of a group in a topic; its first offsets where it has none."""

@@ -70,12 +70,17 @@ class AdminRequests(Lifecycle):
         data = await self.route(topic)
         return [broker.broker_addrs[MASTER] for broker in data.broker_datas if MASTER in broker.broker_addrs]
 
-    async def _masters_of_group(self, group_topic: str) -> list[str]:
-        """The masters that have a group's retry topic; all masters when it has none, as groups that only pull."""
+    async def _readers_of(self, topic: str) -> list[str]:
+        """One address of each broker of a topic to ask: the master's, or a slave's while the master is gone."""
+        data = await self.route(topic)
+        return [_reader(broker.broker_addrs) for broker in data.broker_datas if broker.broker_addrs]
+
+    async def _readers_of_group(self, group_topic: str) -> list[str]:
+        """The same for the brokers of a group's retry topic; all brokers when it has none, as groups that only pull."""
         try:
-            return await self._masters_of(group_topic)
+            return await self._readers_of(group_topic)
         except RouteMissing:
-            return await self.masters()
+            return [_reader(addresses) for addresses in await self._brokers_of(None) if addresses]
 
     async def _ask_each(
         self, addresses: list[str], code: RequestCode, header: Header | None, decode: Callable[[bytes], T]
@@ -94,3 +99,7 @@ class AdminRequests(Lifecycle):
             except BrokerRefused as error:
                 refused = error
         raise refused or RouteMissing("no master is registered that could answer: is a broker running?")
+
+
+def _reader(addresses: dict[int, str]) -> str:
+    return addresses[min(addresses)]  # the master's id is the smallest

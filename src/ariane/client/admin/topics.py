@@ -127,15 +127,15 @@ class TopicAdmin(NameServerAdmin):
     async def topic_stats(self, topic: str) -> TopicStatsTable:
         """First and last offset of each queue of a topic."""
         header = GetTopicStatsInfoRequest(topic)
-        masters = await self._masters_of(topic)
-        found = await self._ask_each(masters, RequestCode.GET_TOPIC_STATS_INFO, header, TopicStatsTable.decode)
+        addresses = await self._readers_of(topic)
+        found = await self._ask_each(addresses, RequestCode.GET_TOPIC_STATS_INFO, header, TopicStatsTable.decode)
         return TopicStatsTable({queue: offsets for stats in found for queue, offsets in stats.offset_table.items()})
 
     async def topic_groups(self, topic: str) -> list[str]:
         """The groups that consume a topic, or have an offset in it."""
         header = QueryTopicConsumeByWhoRequest(topic)
-        masters = await self._masters_of(topic)
-        found = await self._ask_each(masters, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, GroupList.decode)
+        addresses = await self._readers_of(topic)
+        found = await self._ask_each(addresses, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, GroupList.decode)
         return sorted({group for groups in found for group in groups.group_list})
 
     async def counter(self, address: str, name: str, key: str) -> BrokerStatsData:
