@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from ariane.broker.role import RoleKind
-from ariane.protocol.bodies import ConsumerOffsetTable, KVTable, SubscriptionGroupTable, TopicConfigTable
+from ariane.broker.server import Broker
+from ariane.protocol.bodies import (
+    ConsumerOffsetTable,
+    KVTable,
+    SubscriptionGroupTable,
+    TopicConfigTable,
+    TopicRouteData,
+)
 from ariane.protocol.codes import PROMOTE_BROKER, RequestCode, ResponseCode
 from tests.broker.talk import Talk
 from tests.replication.brokers import Brokers, copied, ok, until
@@ -200,3 +207,97 @@ async def test_sends_to_a_sync_master_wait_for_the_slave(brokers: Brokers) -> No
     await until(lambda: master.to_slaves.master.in_sync())
     await to_master.send_ok("orders", b"two")
     assert slave.store.log_max == master.store.log_max
+
+
+async def test_commits_on_a_slave_survive_its_restart_until_the_master_has_them(brokers: Brokers) -> None:
+    master, slave = await brokers.master(), await brokers.slave()
+    to_master = brokers.talk(master)
+    for body in (b"one", b"two"):
+        await to_master.send_ok("orders", body)
+    await copied(master, slave)
+    await slave.metadata.round(master.address)
+    await brokers.stop("master")
+    await commit(brokers.talk(slave), "readers", "orders", 2)
+    await brokers.stop("slave")
+    slave = await brokers.slave()
+    assert slave.offsets.committed_here == {"orders@readers": {0: 2}}
+    master = await brokers.master()
+    await until(lambda: slave.metadata.rounds and not slave.offsets.committed_here)
+    assert await committed(brokers.talk(master), "readers", "orders") == 2
+
+
+async def test_the_progress_of_delays_waits_for_the_delivered_messages(brokers: Brokers) -> None:
+    """Otherwise a promotion would lose a message that the master has delivered and the slave does not have yet."""
+    master = await brokers.master(messageDelayLevel="1s 2s")
+    slave = await brokers.slave(haMasterAddress="127.0.0.1:1", messageDelayLevel="1s 2s")
+    to_master = brokers.talk(master)
+    await to_master.send_ok("orders", b"late", properties="DELAY\x011\x02")
+    await until(lambda: master.detours.delay.delivered)
+    await slave.metadata.round(master.address)
+    assert (master.detours.delay.offsets(), slave.detours.delay.offsets()) == ({1: 1}, {})
+    await brokers.stop("slave")
+    slave = await brokers.slave(messageDelayLevel="1s 2s")
+    await until(lambda: slave.detours.delay.offsets() == {1: 1})
+    await copied(master, slave)
+
+
+async def test_a_message_delayed_on_the_old_master_is_delivered_by_the_promoted_one(brokers: Brokers) -> None:
+    options = {"messageDelayLevel": "2s 3s"}
+    master, slave = await brokers.master(**options), await brokers.slave(**options)
+    await brokers.talk(master).send_ok("orders", b"late", properties="DELAY\x011\x02")
+    await copied(master, slave)
+    await until(lambda: "orders" in slave.topics)
+    await brokers.stop("master")
+    to_slave = brokers.talk(slave)
+    ok(await to_slave.ask(PROMOTE_BROKER, {"brokerName": "pair"}))
+    await until(lambda: slave.detours.delay.delivered)
+    assert await bodies(to_slave) == [b"late"]
+
+
+async def test_a_slave_acts_for_a_missing_master_when_it_may(brokers: Brokers) -> None:
+    acts = {"enableSlaveActingMaster": True}
+    master, slave = await brokers.master(**acts), await brokers.slave(**acts)
+    await brokers.talk(master).send_ok("orders", b"one")
+    await master.registration.current()
+    await copied(master, slave)
+    await slave.metadata.round(master.address)
+    assert await route(brokers, slave) == ({0: master.address, 1: slave.address}, 6)
+    await brokers.stop("master")
+    assert await route(brokers, slave) == ({0: slave.address}, 4)
+    body = b'{"clientId":"c","consumerGroup":"g","mqSet":[{"brokerName":"pair","queueId":0,"topic":"orders"}]}'
+    locked = ok(await brokers.talk(slave).ask(RequestCode.LOCK_BATCH_MQ, None, body))
+    assert b'"topic":"orders"' in locked.body
+    await brokers.master(**acts)
+    assert await route(brokers, slave) == ({0: master.address, 1: slave.address}, 6)
+
+
+async def route(brokers: Brokers, broker: Broker) -> tuple[dict[int, str], int]:
+    """The addresses of the pair and the permission of its queues, as clients see them."""
+    answer = await broker.peers.ask(
+        brokers.name_server.address, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "orders"}
+    )
+    found = TopicRouteData.decode(answer.body)
+    return found.broker_datas[0].broker_addrs, found.queue_datas[0].perm
+
+
+async def test_a_slave_that_has_less_than_another_is_not_promoted(brokers: Brokers) -> None:
+    master = await brokers.master()
+    slave, other = await brokers.slave(), await brokers.slave("other", brokerId=2)
+    await brokers.talk(master).send_ok("orders", b"one")
+    await copied(master, slave)
+    await copied(master, other)
+    await brokers.stop("other")
+    await brokers.talk(master).send_ok("orders", b"two")
+    await copied(master, slave)
+    await brokers.stop("master")
+    other = await brokers.slave("other", brokerId=2)
+    to_other = brokers.talk(other)
+    refused = await to_other.ask(PROMOTE_BROKER, {"brokerName": "pair"})
+    assert "has more of the log" in (refused.remark or "")
+    assert other.role.is_slave
+    wrong = await to_other.ask(PROMOTE_BROKER, {"brokerName": "another"})
+    assert "this broker is pair, not another" in (wrong.remark or "")
+    ok(await brokers.talk(slave).ask(PROMOTE_BROKER, {"brokerName": "pair"}))
+    await copied(slave, other)  # it follows the promoted one
+    await until(lambda: "orders" in other.topics)
+    assert await bodies(to_other) == [b"one", b"two"]

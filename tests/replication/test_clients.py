@@ -1,0 +1,77 @@
+"""Our own clients beside a pair: they read from slaves when that is suggested or needed, and go back."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ariane import ConsumeFrom, Message, MessageQueue, aio
+from ariane.errors import ArianeError
+from ariane.protocol.codes import RequestCode
+from tests.client.inbox import Inbox, eventually
+from tests.replication.brokers import Brokers, copied, ok, until
+
+SOON = {"route_interval": 0.2, "heartbeat_interval": 1.0}
+
+
+@pytest.fixture
+async def brokers(tmp_path: Path) -> AsyncIterator[Brokers]:
+    async with Brokers.in_folder(tmp_path) as running:
+        yield running
+
+
+async def test_a_consumer_goes_on_at_the_slave_and_returns_to_the_master(brokers: Brokers) -> None:
+    master, slave = await brokers.master(), await brokers.slave()
+    names, inbox = brokers.name_server.address, Inbox()
+    async with aio.Producer("senders", name_servers=names, **SOON) as producer:
+        for number in range(20):
+            await producer.send(Message("orders", b"%d" % number))
+        await copied(master, slave)
+        await slave.metadata.round(master.address)
+        await brokers.stop("master")
+        async with aio.PushConsumer(
+            "readers", "orders", inbox, name_servers=names, consume_from=ConsumeFrom.FIRST, **SOON
+        ):
+            await inbox.arrived(20)
+            await until(lambda: slave.offsets.committed_here, "commits on the slave")
+            await brokers.master()
+            await eventually(lambda: _sent(producer, b"after"), "the master's return to the routes")
+            await inbox.arrived(21)
+    assert sorted(inbox.bodies) == sorted([*(b"%d" % number for number in range(20)), b"after"])
+
+
+async def _sent(producer: aio.Producer, body: bytes) -> bool:
+    try:
+        await producer.send(Message("orders", body))
+    except ArianeError:
+        return False
+    return True
+
+
+async def test_a_pull_follows_the_suggestion_and_comes_back(brokers: Brokers) -> None:
+    master = await brokers.master(slaveReadEnable=True)
+    slave = await brokers.slave(slaveReadEnable=True)
+    names = brokers.name_server.address
+    group = b'{"groupName":"readers","brokerId":1,"whichBrokerWhenConsumeSlowly":1}'
+    to_master = brokers.talk(master)
+    ok(await to_master.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, group))
+    await to_master.send_ok("orders", b"one")
+    await copied(master, slave)
+    await slave.metadata.round(master.address)
+    queue = MessageQueue("orders", "pair", 0)
+    async with aio.PullClient("readers", name_servers=names, **SOON) as client:
+        first = await client.pull(queue, 0)
+        assert first.suggested_broker == 1
+        await client.pull(queue, 0)
+        assert slave.stats.snapshot().totals["GROUP_GET_NUMS"]["orders@readers"][0] == 1
+        await brokers.stop("slave")
+        await eventually(lambda: _pulled(client, queue), "a pull at the master after the slave is gone")
+
+
+async def _pulled(client: aio.PullClient, queue: MessageQueue) -> bool:
+    try:
+        return bool(await client.pull_messages(queue, 0))
+    except ArianeError:
+        return False
