@@ -93,9 +93,10 @@ class Role:
             await self._take_up()
 
     async def stop(self) -> None:
-        """Refuse writes and stop the parts."""
+        """Stop the parts, which may still write what they have to note, then refuse writes."""
         async with self._changing:
-            await self._lay_down()
+            await self._stop_parts()
+            self._refuse_writes()
             self._started = False
 
     async def become_master(self, epoch: int, kind: RoleKind = RoleKind.ASYNC_MASTER) -> None:
@@ -124,6 +125,9 @@ class Role:
 
     async def _lay_down(self) -> None:
         self._refuse_writes()
+        await self._stop_parts()
+
+    async def _stop_parts(self) -> None:
         while self._running:
             await self._running.pop().stop()
 

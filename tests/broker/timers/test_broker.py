@@ -151,6 +151,20 @@ async def test_what_waits_survives_a_restart_and_comes_once(tmp_path: Path) -> N
         assert talk.broker.detours.timers.running_info()["timerPending"] == "1"
 
 
+async def test_a_clean_stop_notes_what_was_delivered_last(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with Talk.to(timed_broker(tmp_path / "store", clock)) as talk:
+        for delay in (10_000, 10_050):
+            properties = encode_properties({TIMER_DELAY_MS: str(delay)})
+            await talk.send_ok("orders", str(delay).encode(), properties=properties)
+        await after(talk, 10.01, "orders")
+        await after(talk, 0.1, "orders", offset=1)  # less than a second after the first note
+    async with Talk.to(timed_broker(tmp_path / "store", clock)) as talk:
+        await pass_time(talk, 5)
+        assert talk.broker.detours.timers.pending == 0
+        assert len(await talk.units("orders")) == 2
+
+
 async def test_a_store_that_refuses_makes_a_delivery_late_not_lost(timed: Talk) -> None:
     await timed.send_ok("orders", b"late", properties=encode_properties({TIMER_DELAY_SEC: "1"}))
     timed.broker.store.health.fail("test", "the disk is full")

@@ -169,6 +169,7 @@ class SendHandler:
         result = self._store.append(unit)
         if result.status is _OK:  # counted where it is stored now; the half and schedule topics deliver it later
             self._stats.put(unit.topic.decode(), unit.queue_id, 1, result.size)
+            self._topics.was_used(target.config.topic_name)  # its own queues stay empty until the message is due
         return result
 
     def _append_batch(
