@@ -96,7 +96,7 @@ def measured(load: Load, pair: Pair, case: str, **arguments: object) -> Row:
     return {
         "rate": messages / result["seconds"],
         **costs,
-        **{k: result[k] for k in ("p50", "p99", "failed") if k in result},
+        **{k: result[k] for k in ("p50", "p99", "failed", "not_ok") if k in result},
     }
 
 

@@ -9,6 +9,7 @@ import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.LockSupport;
@@ -22,6 +23,7 @@ import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -138,10 +140,40 @@ public class Load {
 
     static Map<String, Object> sync(Args args) throws Exception {
         byte[] body = new byte[args.number("size")];
-        return threads(args, args.number("threads"), producer -> {
-            producer.send(new Message(args.text("topic"), body));
+        AtomicIntegerArray took = new AtomicIntegerArray(BUCKETS);
+        AtomicLong stored = new AtomicLong();
+        Map<String, Object> result = threads(args, args.number("threads"), producer -> {
+            long start = System.nanoTime();
+            boolean kept = producer.send(new Message(args.text("topic"), body)).getSendStatus() == SendStatus.SEND_OK;
+            took.incrementAndGet((int) Math.min((System.nanoTime() - start) / BUCKET_NANOS, BUCKETS - 1));
+            if (!kept) {
+                stored.incrementAndGet();
+            }
             return 1;
         });
+        result.put("p50", percentile(took, 0.5));
+        result.put("p99", percentile(took, 0.99));
+        result.put("not_ok", stored.get());  // stored, but not as promised: no slave, or a slow one
+        return result;
+    }
+
+    static final int BUCKETS = 100_000;
+    static final long BUCKET_NANOS = 10_000;
+
+    /** Milliseconds that a part of the sends took at most. */
+    static double percentile(AtomicIntegerArray took, double part) {
+        long all = 0;
+        for (int i = 0; i < BUCKETS; i++) {
+            all += took.get(i);
+        }
+        long seen = 0;
+        for (int i = 0; i < BUCKETS; i++) {
+            seen += took.get(i);
+            if (seen >= all * part) {
+                return (i + 1) * BUCKET_NANOS / 1e6;
+            }
+        }
+        return 0;
     }
 
     /** Nobody answers a one-way message: what arrived is told by the queues' ends, once they stop moving. */

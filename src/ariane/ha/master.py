@@ -19,6 +19,7 @@ log = logging.getLogger("ariane.ha")
 
 _TICK = 0.5  # seconds between looks at heartbeats and silent peers
 _BUDGET_TICK = 0.05
+_GATHER = 0.002  # seconds in which appended messages are gathered into one frame, when no send waits for a slave
 _QUIET = 60.0  # seconds in which a refusal of the same kind from the same host is logged once
 
 Listen = Callable[[Callable[[], asyncio.Protocol], str, int], Awaitable[asyncio.AbstractServer]]
@@ -61,6 +62,7 @@ class HaMaster:
         self._budget = float(options.transfer_budget)
         self._budget_at = clock.monotonic()
         self._starved = False
+        self._gathering: asyncio.TimerHandle | None = None
 
     # -- start and stop -------------------------------------------------------------------------------------------
 
@@ -75,7 +77,7 @@ class HaMaster:
             raise ListenFailed(f"cannot listen for slaves on {host or '*'}:{port}: {error}", port) from error
         sockets = getattr(self._server, "sockets", ())
         self.port = sockets[0].getsockname()[1] if sockets else port
-        self._store.add_stored_listener(self.pump)
+        self._store.add_stored_listener(self._appended)
         self._confirm(self._store.log.stored)
         self._tasks = [asyncio.create_task(self._watch())]
         if self.options.transfer_budget:
@@ -84,7 +86,10 @@ class HaMaster:
 
     async def stop(self) -> None:
         """Drop all slaves and stop listening."""
-        self._store.remove_stored_listener(self.pump)
+        self._store.remove_stored_listener(self._appended)
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
         self._confirm(NO_LIMIT)
         for task in self._tasks:
             task.cancel()
@@ -128,15 +133,16 @@ class HaMaster:
 
     def acknowledged(self, count: int) -> int:
         """The offset up to which at least `count` slaves have the log; 0 when there are fewer slaves."""
+        if not count:
+            return self._store.log.stored
         ends: dict[str, int] = {}
         for sender in self._senders:
             if sender.following and not sender.learner:
                 ends[sender.node] = max(ends.get(sender.node, 0), sender.acknowledged)
-        if not count:
-            return self._store.log.stored
         if len(ends) < count:
             return 0
-        return min(sorted(ends.values(), reverse=True)[count - 1], self._store.log.stored)
+        highest = max(ends.values()) if count == 1 else sorted(ends.values(), reverse=True)[count - 1]
+        return min(highest, self._store.log.stored)
 
     def needed(self) -> int:
         """How many slaves must have a message now before its send is acknowledged."""
@@ -239,8 +245,18 @@ class HaMaster:
 
     # -- sending --------------------------------------------------------------------------------------------------
 
+    def _appended(self) -> None:
+        """The log has grown: send that now if sends wait for it, else together with what follows."""
+        if self.waits:
+            self.pump()
+        elif self._gathering is None and self._senders:
+            self._gathering = asyncio.get_running_loop().call_later(_GATHER, self.pump)
+
     def pump(self) -> None:
         """Send what was appended to all slaves."""
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
         for sender in self._senders:
             sender.pump()
         if self.options.confirmed_reads and self.waits and not self.needed():
