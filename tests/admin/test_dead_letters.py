@@ -10,7 +10,7 @@ from ariane.client.admin.dead_letters import RESENT_FROM, DeadLetter
 from ariane.client.admin.resend_log import ResendLog
 from ariane.client.producer.producer import Producer
 from ariane.errors import RequestTimeout
-from ariane.message import DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC, ReceivedMessage
+from ariane.message import DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC, ReceivedMessage, dead_letter_topic
 from tests.client.inbox import Inbox, eventually
 
 COUNT = 5
@@ -103,6 +103,24 @@ async def test_a_letter_that_was_stored_without_an_answer_is_not_sent_twice(
     assert resumed.skipped
     copies = await admin.find_messages(topic, letters[1].message.message_id)
     assert sum(RESENT_FROM in one.properties for one in copies) == 1
+
+
+async def test_a_letter_whose_topic_is_gone_does_not_hold_up_the_others(
+    admin: Admin, producer: Producer, letters: list[DeadLetter], tmp_path: Path
+) -> None:
+    group, log = letters[0].group, tmp_path / "resend.jsonl"
+    orphan = Message.with_properties(dead_letter_topic(group), b"orphan", {RETRY_TOPIC: "a_topic_that_is_gone"})
+    await producer.send(orphan)
+
+    async def there() -> bool:
+        return len(await admin.dead_letters(group)) == COUNT + 1
+
+    await eventually(there, "the orphan")
+    sent = await admin.resend_dead_letters(group, log=log)
+    assert [one.letter.message.body for one in sent if one.error is not None] == [b"orphan"]
+    assert sum(one.message_id is not None for one in sent) == COUNT
+    sent = await admin.resend_dead_letters(group, log=log)
+    assert [(one.error is None, one.skipped) for one in sent].count((True, True)) == COUNT
 
 
 def test_a_log_whose_last_line_is_cut_goes_on(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def resend(
     wanted = f"{len(letters)} dead letters" if letters else "all such dead letters"
     if not dry_run:
         confirm(f"Send {wanted} of {group} to their topics again, for all groups there?", yes)
-    count = 0
+    count = failed = 0
 
     def report(_: Resent) -> None:
         nonlocal count
@@ -123,24 +123,33 @@ def resend(
             print(f"\r{count} letters", end="" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
 
     async def work(admin: Admin) -> None:
+        nonlocal failed
         sent = await admin.resend_dead_letters(
             group, letters=letters or None, begin=begin, end=end, key=key, error=error, limit=limit, rate=rate,
             log=notes, dry_run=dry_run, progress=report,
         )  # fmt: skip
         if sys.stderr.isatty() and count:
             print(file=sys.stderr)
+        for one in sent:
+            if one.error is not None:
+                failed += 1
+                print(f"{one.letter.letter_id} was not sent: {one.error}", file=sys.stderr)
         if as_json:
-            rows = [{"letter_id": one.letter.letter_id, "topic": one.topic, "skipped": one.skipped} for one in sent]
-            print_json(rows)
+            names = ("topic", "message_id", "skipped", "error")
+            print_json(
+                [{"letter_id": one.letter.letter_id} | {name: getattr(one, name) for name in names} for one in sent]
+            )
             return
         if dry_run:
             rows_of = [(one.letter.letter_id, one.letter.message.message_id, one.topic) for one in sent]
             print_table(["letter", "message", "would go to"], rows_of, f"{group} has no such dead letters")
             return
         skipped = sum(one.skipped for one in sent)
-        print(f"{len(sent) - skipped} letters were sent again, {skipped} had been before (noted in {notes})")
+        print(f"{len(sent) - skipped - failed} letters were sent again, {skipped} had been before (noted in {notes})")
 
     Session(namesrv, profile).run(work)
+    if failed:
+        sys.exit(1)
 
 
 COLUMNS = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ariane.client.admin.messages import MessageAdmin, as_new
 from ariane.client.admin.requests import FOREVER
 from ariane.client.admin.resend_log import ResendLog
-from ariane.errors import ArianeError, ClientError, RouteMissing
+from ariane.errors import ArianeError, BrokerRefused, ClientError, NameServersUnreachable, RouteMissing
 from ariane.message import (
     DLQ_PREFIX,
     ORIGIN_MESSAGE_ID,
@@ -74,10 +74,12 @@ class Resent:
     """A dead letter that was sent again; `message_id` is None in a dry run."""
 
     letter: DeadLetter
-    topic: str
+    topic: str | None
     message_id: str | None
     skipped: bool = False
     """It had been sent before, by an earlier run with the same log."""
+    error: str | None = None
+    """Why it was not sent: its topic is gone or may not be written to. The next run tries it again."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,8 @@ class DeadLetterAdmin(MessageAdmin):
 
         `letters` are ids, of letters or of messages; without them all that the filters pass are sent, at most `limit`,
         `rate` in a second. With a `log` file a run can be started again: what it has sent is not sent twice, and a
-        letter at which it was interrupted is looked for first. The letters stay where they are.
+        letter at which it was interrupted is looked for first. A letter that cannot be sent (`error`) does not hold up
+        the others; a broker that does not answer ends the run. The letters stay where they are.
         """
         wanted = None if letters is None else set(letters)
         sent: list[Resent] = []
@@ -199,15 +202,14 @@ class DeadLetterAdmin(MessageAdmin):
                     message = letter.message
                     if wanted is not None and not {letter.letter_id, message.message_id} & wanted:
                         continue
-                    again = resurrected(letter)
                     if dry_run:
-                        done = Resent(letter, again.topic, None)
+                        done = Resent(letter, letter.topic, None)
                     elif notes.is_done(letter.letter_id):
-                        done = Resent(letter, again.topic, None, skipped=True)
+                        done = Resent(letter, letter.topic, None, skipped=True)
                     else:
                         await clock.sleep(max(0.0, due - clock.monotonic()))
                         due = max(due, clock.monotonic() - pause) + pause
-                        done = await self._resend(letter, again, producer, notes)
+                        done = await self._resend(letter, producer, notes)
                     sent.append(done)
                     if progress is not None:
                         progress(done)
@@ -217,18 +219,27 @@ class DeadLetterAdmin(MessageAdmin):
             notes.close()
         return sent
 
-    async def _resend(self, letter: DeadLetter, again: Message, producer: "Producer", notes: ResendLog) -> Resent:
+    async def _resend(self, letter: DeadLetter, producer: "Producer", notes: ResendLog) -> Resent:
+        try:
+            again = resurrected(letter)
+            # Not the producer's route: it would create a topic that was deleted.
+            queues = list((await self._running().routes.refresh(again.topic)).write_queues)
+            if not queues:
+                raise ClientError(f"topic {again.topic} has no queue to write to")
+        except NameServersUnreachable:
+            raise
+        except ClientError as error:
+            return Resent(letter, letter.topic, None, error=str(error))
         if notes.is_begun(letter.letter_id) and (found := await self._already_sent(letter, again.topic)) is not None:
             notes.done(letter.letter_id, found)
             return Resent(letter, again.topic, found, skipped=True)
-        queues = await producer.queues(again.topic)
-        if not queues:
-            raise ClientError(f"topic {again.topic} of dead letter {letter.letter_id} has no queue to write to")
         here = [queue for queue in queues if queue.broker_name == letter.message.queue.broker_name] or queues
         queue = here[letter.message.queue_offset % len(here)]
         notes.begin(letter.letter_id)
         try:  # to a certain queue, because such a send is tried once
             result = await producer.send(again, queue=queue)
+        except BrokerRefused as error:
+            return Resent(letter, again.topic, None, error=str(error))
         except ArianeError:
             found = await self._already_sent(letter, again.topic)  # it may have been stored all the same
             if found is None:

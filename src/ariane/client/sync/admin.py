@@ -356,7 +356,8 @@ class Admin(Lifecycle):
 
         `letters` are ids, of letters or of messages; without them all that the filters pass are sent, at most `limit`,
         `rate` in a second. With a `log` file a run can be started again: what it has sent is not sent twice, and a
-        letter at which it was interrupted is looked for first. The letters stay where they are.
+        letter at which it was interrupted is looked for first. A letter that cannot be sent (`error`) does not hold up
+        the others; a broker that does not answer ends the run. The letters stay where they are.
         """
         return self._portal.run(
             self._client.resend_dead_letters(
