@@ -216,6 +216,11 @@ class LedgerLog(CommitLog):
 
     # -- appending a leader's entries -----------------------------------------------------------------------------
 
+    def place_after(self, end: int, size: int) -> int:
+        """The position of an entry of `size` bytes that follows one that ends at `end`, the same on all members."""
+        limit = end - end % self.file_size + self.file_size
+        return end if end + size + BLANK_LENGTH <= limit else limit
+
     def append_entry(self, record: bytes) -> None:
         """Append an entry with its header at the position that the leader gave it; `commit` writes it."""
         size = len(record)

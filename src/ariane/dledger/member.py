@@ -21,12 +21,14 @@ from ariane.dledger.wire import ArianeStatus, Metadata
 from ariane.env import Env
 from ariane.protocol.command import Command
 from ariane.raft import (
+    AppendEntries,
     Entry,
     HardState,
     LogStart,
     Membership,
     Message,
     Node,
+    ResetLog,
     Role,
     RoleChange,
     SafetyViolation,
@@ -265,6 +267,13 @@ class Member:
         node = self._node
         if node is None or self._frozen:
             return
+        if records and not self._fits(message, records, node):
+            log.error(
+                "%s has sent entries that do not fit into this log: mappedFileSizeCommitLog must be the same on all "
+                "members, and only members may reach this port",
+                message.source,
+            )
+            return
         self._incoming = records
         try:
             node.tick(self._now())
@@ -276,6 +285,23 @@ class Member:
             self._freeze(f"the entries of {message.source} could not be written: {error}")
         finally:
             self._incoming = {}
+
+    def _fits(self, message: Message, records: Records, node: Node) -> bool:
+        """Whether entries are where this member would put them; what follows another log is left to the core."""
+        ledger = self._files.log
+        if isinstance(message, ResetLog):
+            size = len(next(iter(records.values())))
+            return ledger.place_after(message.start.position - size, size) == message.start.position - size
+        if not isinstance(message, AppendEntries):
+            return True
+        if node.log.term(message.prev_log_index) != message.prev_log_term:
+            return True
+        end = ledger.end_of(message.prev_log_index) if message.prev_log_index >= 0 else 0
+        for entry in message.entries:
+            if entry.position != ledger.place_after(end, entry.size):
+                return False
+            end = entry.position + entry.size
+        return True
 
     def _receive(self, _: Connection, request: Command) -> Command | None:
         message, records = decode(request.body, self.options.group, self.options.id, self.membership)

@@ -1,0 +1,102 @@
+"""Bytes at the port of a member that no member would send."""
+
+import asyncio
+import contextlib
+import random
+import struct
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from ariane.dledger import wire
+from ariane.dledger.entry import ENTRY_HEADER
+from ariane.dledger.native import RAFT_CODE, decode, encode
+from ariane.env import SystemClock
+from ariane.errors import ArianeError, ProtocolError
+from ariane.protocol.command import Command
+from ariane.raft import AppendEntries, Entry, Heartbeat, LogStart, Membership, Message, RequestVote, ResetLog
+from ariane.remoting import Client
+from tests.dledger.group import Group
+
+MEMBERS = Membership(frozenset({"n0", "n1", "n2"}))
+
+
+def record(index: int, term: int, position: int, body: bytes = b"x" * 100) -> bytes:
+    return ENTRY_HEADER.pack(1, 48 + len(body), index, term, position, 0, 0, 0, len(body)) + body
+
+
+MESSAGES: list[Message] = [
+    RequestVote("n1", "n0", 3, 5, 2),
+    Heartbeat("n1", "n0", 3, 5, 17),
+    AppendEntries("n1", "n0", 3, 4, 2, (Entry(5, 3, 700, 148), Entry(6, 3, 848, 148)), 4),
+    ResetLog("n1", "n0", 3, LogStart(MEMBERS, 6, 848, 2)),
+]
+
+
+def encoded(message: Message) -> bytes:
+    def read(entry: Entry) -> bytes:
+        return record(entry.index, entry.term, 700 if entry.position < 0 else entry.position)
+
+    found = encode("g", message, read)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_messages_come_back_as_they_were_and_changed_bytes_are_refused_or_read(message: Message) -> None:
+    data = encoded(message)
+    assert decode(data, "g", "n0", MEMBERS)[0] == message
+    chance = random.Random(1)
+    for _ in range(2000):
+        changed = bytearray(data)
+        for _ in range(chance.randrange(1, 4)):
+            changed[chance.randrange(len(changed))] = chance.randrange(256)
+        cut = bytes(changed[: chance.randrange(len(changed) + 1)]) if chance.random() < 0.3 else bytes(changed)
+        with contextlib.suppress(ProtocolError):
+            decode(cut, "g", "n0", MEMBERS)
+
+
+@pytest.fixture
+async def group(tmp_path: Path) -> AsyncIterator[Group]:
+    group = Group(tmp_path)
+    try:
+        await group.start()
+        yield group
+    finally:
+        await group.stop()
+
+
+async def test_a_group_goes_on_whatever_reaches_its_ports(group: Group) -> None:
+    acknowledged = await group.fill(20, "before-")
+    leader = await group.leader()
+    term, follower = leader.member.term, next(r for r in group.running.values() if r is not leader)
+    name = leader.member.options.id
+    end, last = follower.files.log.stored, follower.files.log.last_index
+    wrong = AppendEntries(name, "x", term, last, term, (Entry(last + 1, term, end + 77, 148),), last)
+    bodies = [
+        b"",
+        b"\xff" * 50,
+        encode("g", wrong, lambda entry: record(entry.index, entry.term, entry.position)) or b"",
+        encode("other", MESSAGES[0], lambda _: None) or b"",
+    ]
+    pushes = [
+        wire.PushRequest(group="g", type="APPEND"),
+        wire.PushRequest(group="other", remoteId="n0", leaderId="n1", term=term),
+        wire.VoteRequest(group="g", remoteId="n9", leaderId="n9", term=1 << 62),
+    ]
+    client = Client(clock=SystemClock())
+    try:
+        for address in group.peers.values():
+            for body in bodies:
+                await client.oneway(address, Command(RAFT_CODE, None, body))
+            for code in (wire.VOTE, wire.PUSH, wire.HEART_BEAT, wire.METADATA, wire.LEADERSHIP_TRANSFER, wire.APPEND):
+                for body in (b"{", b"[]", b"null", struct.pack(">q", -1), *(push.encode() for push in pushes)):
+                    with contextlib.suppress(ArianeError):
+                        await client.request(address, Command(code, None, body), 5)
+    finally:
+        await client.close()
+    await asyncio.sleep(0)
+    assert not any(running.member.frozen for running in group.running.values())
+    acknowledged += await group.fill(20, "after-")
+    await group.same_everywhere(acknowledged)
