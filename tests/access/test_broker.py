@@ -402,3 +402,15 @@ async def test_a_secret_key_is_nowhere_but_in_the_rules_file(tmp_path: Path, cap
 def files_with_the_canary(folder: Path) -> list[str]:
     found = [path for path in folder.rglob("*") if path.is_file() and CANARY.encode() in path.read_bytes()]
     return sorted(path.name for path in found)
+
+
+async def test_what_an_account_creates_is_charged_to_it_from_wherever_it_comes(tmp_path: Path) -> None:
+    async with guarded(tmp_path, RULES, autoCreateTopicPerAccountMax=1) as talk:
+        first, second, operator = (Caller(talk, name) for name in ("open-app", "open-app", "operator"))
+        assert (await first.send("a")).code == 0
+        refused = await second.send("b")
+        assert refused.code == ResponseCode.TOPIC_NOT_EXIST
+        assert "account open-app created as many as one may" in (refused.remark or "")
+        assert (await operator.send("b")).code == 0
+        for caller in (first, second, operator):
+            await caller.client.close()
