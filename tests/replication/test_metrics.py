@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from ariane import aio
 from ariane.broker.server import Broker
+from tests.broker.operating import commit
 from tests.ops.scraping import fetch_json, scrape, value
 from tests.replication.brokers import Brokers, copied, until
 
@@ -45,3 +47,24 @@ async def test_a_slave_is_not_ready_without_its_master(tmp_path: Path) -> None:
         status, ready = await fetch_json(endpoint(slave), "/ready")
         assert (status, ready["checks"]["following"]["ok"]) == (503, False)
         assert ready["checks"]["writable"]["ok"], "a slave's store takes its master's bytes"
+
+
+async def test_metrics_and_the_admin_client_agree_on_the_lag_of_a_group(tmp_path: Path) -> None:
+    async with Brokers.in_folder(tmp_path) as brokers:
+        broker = await brokers.master(**ON)
+        talk = brokers.talk(broker)
+        await talk.heartbeat("workers", {"orders": "*"})
+        for number in range(9):
+            await talk.send_ok("orders", queue_id=number % 4)
+        for queue_id, offset in enumerate((1, 3, 0, 2)):
+            await commit(talk, "orders", offset, queue_id)
+        async with aio.Admin(name_servers=brokers.name_server.address) as admin:
+            lag = await admin.group_lag("workers", "orders")
+        samples = await scrape(endpoint(broker))
+        assert (
+            lag.lag == value(samples, "rocketmq_consumer_lag_messages", consumer_group="workers", topic="orders") == 4
+        )
+        by_queue = {labels["queue"]: count for labels, count in samples["ariane_queue_lag_messages"]}
+        assert {str(one.queue.queue_id): one.lag for one in lag.queues if one.lag} == by_queue
+        late = value(samples, "rocketmq_consumer_lag_latency", consumer_group="workers", topic="orders")
+        assert lag.behind_ms <= late, "the scrape came after the question"

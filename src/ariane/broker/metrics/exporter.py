@@ -91,9 +91,9 @@ class ExporterFamilies:
     def collect(self, sample: Sample) -> Collected:
         """All families with their rows."""
         rows = [row for row in sample.groups if not row.broadcasting and not row.topic.startswith(DLQ_PREFIX)]
-        yield GROUP_DIFF, ((row.diff_labels(), row.lag) for row in rows if not row.topic.startswith(RETRY_PREFIX))
-        yield GROUP_RETRYDIFF, ((row.diff_labels(), row.lag) for row in rows if row.topic.startswith(RETRY_PREFIX))
-        yield GROUP_DLQDIFF, ((row.diff_labels(), row.lag) for row in sample.dead_letters)
+        yield GROUP_DIFF, ((row.diff_labels(), row.diff) for row in rows if not row.topic.startswith(RETRY_PREFIX))
+        yield GROUP_RETRYDIFF, ((row.diff_labels(), row.diff) for row in rows if row.topic.startswith(RETRY_PREFIX))
+        yield GROUP_DLQDIFF, ((row.diff_labels(), row.diff) for row in sample.dead_letters)
         yield GROUP_COUNT, self._members(sample)
         yield PRODUCER_COUNT, self._producers()
         yield PRODUCER_OFFSET, ((row.labels, row.end) for row in sample.topics if row.is_plain)

@@ -53,6 +53,9 @@ class GroupRow:
     online: int
     broadcasting: bool
     lag: int = 0
+    """Messages that wait."""
+    diff: int = 0
+    """The same as RocketMQ computes it: below 0 where an offset is beyond the end of its queue."""
     consumed: int = 0
     latency_ms: int = 0
     """The age of the oldest message that is not consumed; 0 when there is none."""
@@ -86,7 +89,7 @@ class Sample:
     topics: list[TopicRow] = field(default_factory=list)
     groups: list[GroupRow] = field(default_factory=list)
     dead_letters: list[GroupRow] = field(default_factory=list)
-    """A row for each topic of dead letters; the lag is what the group itself has not consumed of it."""
+    """A row for each topic of dead letters; `diff` is what its group has not consumed, `consumed` its end."""
     queues: list[tuple[int, str, str, int]] = field(default_factory=list)
     """Lag, topic, group and id of each queue that has a lag."""
 
@@ -161,7 +164,8 @@ class Sampler:
             for queue_id in range(config.read_queue_nums):
                 end, consumed = self._progress.queue(group, topic, queue_id)
                 row.consumed += consumed
-                row.lag += end - consumed
+                row.diff += end - consumed
+                row.lag += max(end - consumed, 0)
                 if end > consumed:
                     sample.queues.append((end - consumed, topic, group, queue_id))
                     known = self._times.get((topic, group, queue_id), (-1, -1))
@@ -183,7 +187,7 @@ class Sampler:
         row = GroupRow(topic, group, labels, "", 0 if members is None else len(members.members), False)
         for queue_id in range(config.read_queue_nums):
             end, consumed = self._progress.queue(group, topic, queue_id)
-            row.lag += max(end - max(consumed, self._store.min_offset(topic, queue_id)), 0)
+            row.diff += max(end - max(consumed, self._store.min_offset(topic, queue_id)), 0)
             row.consumed += end
         return row
 
