@@ -116,9 +116,18 @@ class OffsetAdmin(GroupAdmin, TopicAdmin):
             for queue, stats in sorted(table.items())
             if stats.consumer_offset >= 0 and not queue.topic.startswith("%RETRY%")
         }
-        if not dry_run:
-            for queue, offset in offsets.items():
-                await self._running().calls.commit(target, queue, offset)
+        if dry_run or not offsets:
+            return offsets
+        calls = self._running().calls
+        first, *_ = offsets.items()
+        try:
+            await calls.commit(target, *first)
+        except BrokerRefused as error:
+            if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                raise
+            await self.create_group(target)  # RocketMQ 5 keeps no offsets for a group that it does not know
+        for queue, offset in offsets.items():
+            await calls.commit(target, queue, offset)
         return offsets
 
     async def consumer_offsets(self, group: str, topic: str, client_id: str = "") -> dict[str, dict[str, int]]:
