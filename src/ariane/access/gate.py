@@ -10,7 +10,7 @@ from hmac import compare_digest
 from typing import Final, NoReturn
 
 from ariane.access.accounts import PUB, Account, right_text
-from ariane.access.known import KnownCaller
+from ariane.access.known import KNOWN, KnownCaller
 from ariane.access.replay import ReplayGuard
 from ariane.access.rules import LiveRules, Rules
 from ariane.env import Clock
@@ -28,7 +28,6 @@ PREFIX: Final = "org.apache.rocketmq.acl.common.AclException: "
 """Begins every refusal, as in RocketMQ: clients tell by it that access was denied."""
 _WHITE: Final = "access.white"  # attribute of a connection: whether its address is white, and by which rules
 
-_KNOWN: Final = "access.known"  # attribute of a connection: a KnownCaller
 
 Need = tuple[str, int]
 """A topic, or a group as `%RETRY%group`, and the right on it."""
@@ -76,10 +75,6 @@ class AccessGate:
     def check(self, peer: Peer, request: Command) -> None:
         """Refuse the request unless its rule allows it."""
         rules = self._rules.current
-        known: KnownCaller | None = peer.attributes.get(_KNOWN)
-        if known is not None and known.passes(rules, request):
-            self._counters.allowed += 1
-            return
         rule = self._table.get(request.code)
         if rule is not None and rule.level is Level.OPEN:
             return
@@ -99,9 +94,9 @@ class AccessGate:
 
     def _remember(self, peer: Peer, request: Command, rules: Rules, account: Account) -> None:
         """Next time such a send or pull needs a good signature alone: what it demands is the same."""
-        known: KnownCaller | None = peer.attributes.get(_KNOWN)
+        known: KnownCaller | None = peer.attributes.get(KNOWN)
         if known is None or known.rules is not rules or known.access_key != account.access_key:
-            known = peer.attributes[_KNOWN] = KnownCaller(rules, account.access_key, account.key)
+            known = peer.attributes[KNOWN] = KnownCaller(rules, account.access_key, account.key)
         known.learn(request)
 
     def _is_white(self, peer: Peer, rules: Rules) -> bool:

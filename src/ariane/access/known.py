@@ -1,14 +1,26 @@
 """Senders and pullers of a connection that were let in: the next such request needs a good signature alone."""
 
+from collections.abc import Callable
 from hmac import compare_digest
-from typing import Final
+from typing import Final, Protocol
 
+from ariane.access.counters import AccessCounters
 from ariane.protocol.command import Command
 from ariane.protocol.fast.pulling import Pulling
 from ariane.protocol.fast.sending import Sending
 from ariane.protocol.signing import SigningKey
+from ariane.remoting.gates import Peer
 
+KNOWN: Final = "access.known"
+"""Attribute of a connection: its KnownCaller."""
 _MOST: Final = 64  # kinds of requests of one connection
+
+
+class CurrentRules(Protocol):
+    """The rules in force, replaced as a whole."""
+
+    @property
+    def current(self) -> object: ...
 
 
 class KnownCaller:
@@ -41,6 +53,23 @@ class KnownCaller:
             if len(self._kinds) >= _MOST:
                 self._kinds.clear()
             self._kinds[kind] = True
+
+
+class KnownFirst:
+    """A gate before another one: a known caller with a good signature passes, any other request is for that one."""
+
+    def __init__(self, rules: CurrentRules, counters: AccessCounters, slow: Callable[[Peer, Command], None]) -> None:
+        self._rules = rules
+        self._counters = counters
+        self._slow = slow
+
+    def check(self, peer: Peer, request: Command) -> None:
+        """Refuse the request unless it is known, or the other gate lets it in."""
+        known = peer.attributes.get(KNOWN)
+        if isinstance(known, KnownCaller) and known.passes(self._rules.current, request):
+            self._counters.allowed += 1
+        else:
+            self._slow(peer, request)
 
 
 def _kind_of(request: Command) -> object | None:

@@ -287,15 +287,15 @@ def _encodable(text: str) -> str:
 
 
 def _to_json(c: Command) -> bytes:
-    header: dict[str, object] = {
-        "code": c.code,
-        "flag": c.flag,
-        "language": c.language,
-        "opaque": c.opaque,
-        "serializeTypeCurrentRPC": "JSON",
-        "version": c.version,
-    }
-    if c.fields:
+    header: dict[str, object] = {"code": c.code}
+    if c.fields and not c.is_response:
+        header["extFields"] = c.fields  # as Apache's clients write it: brokers recognise the shape of a request
+    header["flag"] = c.flag
+    header["language"] = c.language
+    header["opaque"] = c.opaque
+    header["serializeTypeCurrentRPC"] = "JSON"
+    header["version"] = c.version
+    if c.fields and c.is_response:
         header["extFields"] = c.fields
     if c.remark is not None:
         header["remark"] = c.remark

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ariane.access.accounts import PUB
 from ariane.access.gate import AccessGate
+from ariane.access.known import KnownFirst
 from ariane.access.replay import ReplayGuard
 from ariane.access.rules import WATCH_SECONDS, LiveRules
 from ariane.broker.acl.table import TopicsOf, UnitAt, broker_rules
@@ -27,12 +28,13 @@ class BrokerAccess:
         self.rules.load()
         self._clock = env.clock
         window = options.acl_replay_window_seconds
-        self.gate = AccessGate(
+        gate = AccessGate(
             self.rules,
             broker_rules(unit_at, topics_of, options.broker_cluster_name),
             env.clock,
             replay=ReplayGuard(env.clock, window) if window else None,
         )
+        self.gate = KnownFirst(self.rules, self.rules.counters, gate.check)
 
     def may_write(self, peer: Peer, topic: str) -> bool:
         """Whether the account that a connection used last may write to a topic."""

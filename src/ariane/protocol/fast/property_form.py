@@ -4,7 +4,7 @@ from typing import Final
 
 from ariane.message import UNIQUE_KEY
 from ariane.protocol.fast.matching import stands_at
-from ariane.protocol.native import i64
+from ariane.protocol.native import BytesWriter, i64
 from ariane.protocol.properties import NAME_END
 
 _ESCAPED: Final = UNIQUE_KEY.encode() + b"\\u0001"
@@ -39,6 +39,12 @@ class PropertyForm:
             at += 1
         self.key = header[start:end]
         return last - 1
+
+    def write(self, writer: BytesWriter, key: bytes) -> None:
+        """Write the properties with this unique key."""
+        writer.write(self._raw_before)
+        writer.write(key)
+        writer.write(self._raw_after)
 
     def text(self, key: bytes) -> bytes:
         """The properties with this unique key."""

@@ -249,9 +249,21 @@ class SendShape(Shape):
         signed: SignedText | None = None
         if self._hole_place >= 0:
             c = self._constants
-            queue, time = header[queue_at:queue_end], header[born_at:born_end]
-            values = [c[0], self._topic, c[1], queue, c[2], time, c[3], sending.properties, c[4]]
-            signed = SignedText(self._access_key, self._signature, b"".join(values))
+            covered = self._writer
+            covered.truncate(0)
+            covered.write(c[0])
+            covered.write(self._topic)
+            covered.write(c[1])
+            covered.write(header[queue_at:queue_end])
+            covered.write(c[2])
+            covered.write(header[born_at:born_end])
+            covered.write(c[3])
+            if form is None:
+                covered.write(text)
+            else:
+                form.write(covered, sending.key)
+            covered.write(c[4])
+            signed = SignedText(self._access_key, self._signature, covered.getvalue())
         return self._command(opaque, header, sending, signed)
 
 
