@@ -28,6 +28,7 @@ HOT = [
     "src/ariane/protocol/frame.py",
     "src/ariane/protocol/batch.py",
     "src/ariane/protocol/ids.py",
+    "src/ariane/protocol/log_records.py",
     "src/ariane/remoting/outgoing.py",
     "src/ariane/remoting/incoming.py",
     "src/ariane/remoting/connection.py",

@@ -142,11 +142,11 @@ def catch_up(
     """Fill a master's log, then start a slave with an empty disk; Apache's gets the last file only."""
     with pair(jars, kind, folder, "ASYNC_MASTER") as made:
         load.run("fill", namesrv=made.master.namesrv, topic=TOPIC, size=4096, count=size // 4300)
-        quiet = measured(load, made, "latency", size=128, rate=1000, millis=millis)
+        quiet = measured(load, made, "sync", size=128, threads=4, millis=millis)
         end = made.log_size("master")
         slave = made.start_slave()
         began, cpu = time.monotonic(), cpu_seconds(slave.pid)
-        busy = measured(load, made, "latency", size=128, rate=1000, millis=millis)
+        busy = measured(load, made, "sync", size=128, threads=4, millis=millis)
         until(lambda: made.log_size("slave") >= end, 600, "the slave to catch up")
         seconds = time.monotonic() - began
         note({

@@ -16,7 +16,6 @@ from ariane.protocol.ha import (
     GREETING,
     HEAD,
     REPORT,
-    RecordCutter,
     ReportDecoder,
     Resume,
     StreamDecoder,
@@ -24,6 +23,7 @@ from ariane.protocol.ha import (
     handshake_frame,
     handshake_message,
 )
+from ariane.protocol.log_records import RecordCutter
 from tests.ha.nodes import FILE_SIZE, log_bytes, new_store
 from tests.store.units import fill, read_all
 
@@ -115,7 +115,7 @@ def test_cutter_lets_only_whole_records_through(sizes: list[int], data: st.DataO
     cutter, passed, rest = RecordCutter(0, FILE_SIZE), b"", whole
     while rest:
         size = data.draw(st.integers(1, min(len(rest), 9000)))
-        passed += bytes(cutter.cut(rest[:size]))
+        passed += cutter.cut(rest[:size])
         rest = rest[size:]
         blank = passed[max(ends & set(range(len(passed) + 1))) :][4:8] == b"\xcb\xd4\x31\x94"
         assert len(passed) in ends or blank

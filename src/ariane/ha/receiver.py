@@ -16,7 +16,6 @@ from ariane.protocol.ha import (
     REPORT,
     VERSION,
     MasterHello,
-    RecordCutter,
     Refusal,
     Resume,
     SlaveHello,
@@ -26,13 +25,14 @@ from ariane.protocol.ha import (
     handshake_frame,
     handshake_message,
 )
+from ariane.protocol.log_records import RecordCutter
 from ariane.store import MessageStore
 
 _PHASES = {
     Refusal.KEY: SlavePhase.REFUSED,
     Refusal.NAME: SlavePhase.WRONG_NAME,
     Refusal.DIVERGED: SlavePhase.DIVERGED,
-    Refusal.RANGE: SlavePhase.AHEAD,
+    Refusal.RANGE: SlavePhase.REFUSED,  # files were deleted meanwhile: the next attempt starts elsewhere
 }
 
 
@@ -113,7 +113,7 @@ class Receiver(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.last_read = self._clock.monotonic()
-        pieces: list[memoryview | bytes] = []
+        pieces: list[memoryview] = []
         size = 0
         at = -1 if self._cutter is None else self._cutter.position + len(self._cutter.held)
         try:
@@ -133,7 +133,7 @@ class Receiver(asyncio.Protocol):
                     pieces.append(piece)
                     size += len(piece)
             if pieces:
-                self._append(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+                self._append(b"".join(pieces))
             elif at >= 0:
                 self._owner.received(self._store.log.stored, at)
         except ProtocolError as error:
@@ -143,7 +143,7 @@ class Receiver(asyncio.Protocol):
             self.abort()
             self._owner.lost(self, f"the log cannot be written: {error}")
 
-    def _append(self, data: memoryview | bytes) -> None:
+    def _append(self, data: bytes) -> None:
         assert self._cutter is not None
         records = self._cutter.cut(data)
         if not len(records):

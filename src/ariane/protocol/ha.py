@@ -42,10 +42,6 @@ CHECKED: Final = 1 << 16
 """A slave proves the bytes before its end by a checksum of at most this many of them."""
 VERSION: Final = 1
 
-_RECORD: Final = Struct(">iI")  # size, magic
-_MESSAGE: Final = 0xDAA320A7
-_BLANK: Final = 0xCBD43194
-
 
 class EpochEntry(msgspec.Struct, frozen=True, array_like=True):
     """The log from `start` on was written by a master of this epoch; `run` names one run of that master.
@@ -233,47 +229,3 @@ class StreamDecoder:
             else:
                 yield offset, view[at:at]
         self._rest = data[at:]
-
-
-class RecordCutter:
-    """Cuts a stream of log bytes into whole records, so that a slave's log always ends where a record does.
-
-    A master sends what is there, also half a message. Half a message in a slave's log could pass for a whole one after
-    a crash, because properties have no checksum. A filler may be appended in parts: all of it but its head is zero.
-    """
-
-    def __init__(self, at: int, file_size: int, filler: int = 0) -> None:
-        self.position = at
-        """The end of what was cut off."""
-        self.held = b""
-        """The beginning of a record whose end has not arrived."""
-        self._file_size = file_size
-        self._filler = filler  # bytes of a filler that are to come
-
-    def cut(self, data: memoryview | bytes) -> memoryview | bytes:
-        """The whole records in `held` and `data`. Raises ProtocolError for bytes that are no records."""
-        if self.held:
-            data = self.held + bytes(data)
-        at, end, start = 0, len(data), self.position
-        if self._filler:
-            at = min(self._filler, end)
-            self._filler -= at
-        while end - at >= 8:
-            size, magic = _RECORD.unpack_from(data, at)
-            room = self._file_size - (start + at) % self._file_size
-            if magic == _MESSAGE and 8 < size <= room:
-                if end - at < size:
-                    break
-                at += size
-            elif magic == _BLANK and size == room:
-                taken = min(room, end - at)
-                at += taken
-                self._filler = room - taken
-            else:
-                raise ProtocolError(
-                    f"no record begins at {start + at} (size {size}, magic {magic:#x}): the master's log is damaged, "
-                    f"or its files have another size than {self._file_size}"
-                )
-        self.position = start + at
-        self.held = bytes(data[at:]) if at < end else b""
-        return data[:at]
