@@ -301,3 +301,29 @@ async def test_a_slave_that_has_less_than_another_is_not_promoted(brokers: Broke
     await copied(slave, other)  # it follows the promoted one
     await until(lambda: "orders" in other.topics)
     assert await bodies(to_other) == [b"one", b"two"]
+
+
+async def test_a_slave_asks_at_once_for_a_new_topic_and_drops_a_deleted_one(brokers: Brokers) -> None:
+    master, slave = await brokers.master(), await brokers.slave()
+    to_master = brokers.talk(master)
+    await until(lambda: slave.metadata.rounds and slave.from_master.slave)
+    await copied(master, slave)
+    await to_master.send_ok("orders", b"one")
+    await until(lambda: "orders" in slave.topics)
+    ok(await to_master.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "orders"}))
+    await slave.metadata.round(master.address)
+    assert "orders" not in slave.topics
+    assert slave.store.table.of_topic("orders") == []
+
+
+async def test_a_promoted_slave_knows_the_topics_of_all_messages_that_it_has(brokers: Brokers) -> None:
+    master, slave = await brokers.master(), await brokers.slave()
+    await until(lambda: slave.metadata.rounds)
+    await slave.metadata.stop()  # the master dies before it is asked
+    await brokers.talk(master).send_ok("orders", b"one", queue_id=2)
+    await copied(master, slave)
+    await brokers.stop("master")
+    assert "orders" not in slave.topics
+    to_slave = brokers.talk(slave)
+    ok(await to_slave.ask(PROMOTE_BROKER, {"brokerName": "pair"}))
+    assert [unit.body for unit in await to_slave.units("orders", queue_id=2)] == [b"one"]

@@ -349,9 +349,10 @@ class Broker:
             add_access(self.monitor.registry, self.access.rules.counters)
         self.parts: list[Part] = [Expressions(filters, clients, persistence, clock)]
         if ledger is None:  # a DLedger group copies its log itself
-            role.on_master(Leading(role, epochs, store, offsets, self.metadata))
+            role.on_master(Leading(role, epochs, store, topics, offsets, self.metadata))
             role.on_master(self.to_slaves)
             role.on_slave(from_master)
+            from_master.on_connected.append(self.metadata.soon)
         role.on_master(detours)
         role.on_slave(self.metadata)
         role.on_change(self._role_changed)

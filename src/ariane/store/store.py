@@ -354,6 +354,11 @@ class MessageStore(StoreReader):
         """Call `listener` with every batch of messages put into their queues."""
         self.dispatcher.listeners.append(listener)
 
+    def remove_dispatch_listener(self, listener: DispatchListener) -> None:
+        """Stop calling a listener."""
+        if listener in self.dispatcher.listeners:
+            self.dispatcher.listeners.remove(listener)
+
     def add_stored_listener(self, listener: Callable[[], None]) -> None:
         """Call `listener` when the log has grown, before the new messages are dispatched; replication sends them."""
         self._stored_listeners.append(listener)

@@ -10,15 +10,18 @@ from ariane.broker.config.ha_options import ha_options
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.registration import Registration
 from ariane.broker.replication.peers import Peers
+from ariane.broker.replication.waiting import happens
 from ariane.broker.role import Role, RoleKind
 from ariane.broker.send.acknowledge import Acknowledge
 from ariane.env import Clock
 from ariane.errors import ArianeError
-from ariane.ha import Epochs, HaMaster, HaSlave, Replicated
+from ariane.ha import Epochs, HaMaster, HaSlave, Replicated, SlaveState
 from ariane.remoting import format_address
 from ariane.store import MessageStore
 
 log = logging.getLogger("ariane.broker.replication")
+
+ASK_AGAIN = 3.0  # seconds after which a slave without its master asks the name servers again
 
 
 class LogToSlaves:
@@ -91,6 +94,8 @@ class LogFromMaster:
         self._following: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self.slave: HaSlave | None = None
+        self.on_connected: list[Callable[[], None]] = []
+        """Called when this slave begins to receive its master's log."""
         registration.on_master.append(self._news.set)
 
     @property
@@ -133,10 +138,21 @@ class LogFromMaster:
                     self._epochs,
                     master_range=self._master_range,
                 )
+                self.slave.on_change.append(self._changed)
                 self.slave.start()
             elif address is not None and self.slave is not None and self.slave.state.master != address:
                 await self.slave.follow(address)
-            await self._news.wait()
+            if not await happens(self._news, ASK_AGAIN, self._clock) and not self._is_connected:
+                self._registration.soon()
+
+    @property
+    def _is_connected(self) -> bool:
+        return self.slave is not None and self.slave.state.connected
+
+    def _changed(self, state: SlaveState) -> None:
+        if state.connected:
+            for listener in self.on_connected:
+                listener()
 
     async def _master_range(self) -> tuple[int, int]:
         """First offset and end of an Apache master's log."""

@@ -12,6 +12,7 @@ from ariane.broker.replication.peers import Peers, PeerState, free_id
 from ariane.broker.replication.role_record import RoleRecord
 from ariane.broker.role import MASTER_ID, Role, RoleKind
 from ariane.broker.tables.offsets import OffsetTable
+from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ArianeError, ResponseError
 from ariane.ha import Epochs
 from ariane.protocol.codes import ResponseCode
@@ -27,11 +28,18 @@ class Leading:
     """Runs on a master, before everything else that does: the log becomes this broker's to continue."""
 
     def __init__(
-        self, role: Role, epochs: Epochs, store: MessageStore, offsets: OffsetTable, metadata: MetadataCopy
+        self,
+        role: Role,
+        epochs: Epochs,
+        store: MessageStore,
+        topics: TopicTable,
+        offsets: OffsetTable,
+        metadata: MetadataCopy,
     ) -> None:
         self._role = role
         self._epochs = epochs
         self._store = store
+        self._topics = topics
         self._offsets = offsets
         self._metadata = metadata
 
@@ -43,8 +51,19 @@ class Leading:
         promoted = self._role.epoch > epochs.current
         if promoted and (moved := self._offsets.limit_to(store.max_offset)):
             log.warning("%d committed offsets were beyond the end of their queue and are moved back to it", moved)
+        if promoted:
+            self._find_topics()
         entry = await asyncio.to_thread(epochs.begin, store.log_max, promote=promoted)
         self._role.epoch = entry.epoch
+
+    def _find_topics(self) -> None:
+        """Create the topics that have messages and whose configuration the old master did not hand on in time."""
+        for topic in self._store.table.topics() - self._topics.names():
+            queues = max(queue.queue_id for queue in self._store.table.of_topic(topic)) + 1
+            try:
+                self._topics.ensure(topic, queues)
+            except ArianeError as error:
+                log.error("the messages of topic %s cannot be read: %s", topic, error)
 
     async def stop(self) -> None:
         """Nothing runs."""

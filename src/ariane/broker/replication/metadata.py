@@ -11,6 +11,7 @@ from ariane.broker.delay.progress import DelayProgress
 from ariane.broker.periodic import Periodic
 from ariane.broker.registration import Registration
 from ariane.broker.replication.peers import Peers
+from ariane.broker.replication.waiting import happens
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.offsets import OffsetTable, split_key
 from ariane.broker.tables.persistence import Persistence
@@ -21,6 +22,7 @@ from ariane.errors import ArianeError
 from ariane.protocol.bodies import ConsumerOffsetTable, SubscriptionGroupTable, TopicConfigTable
 from ariane.protocol.codes import RequestCode
 from ariane.store import MessageStore
+from ariane.store.units.reading import Dispatched
 
 log = logging.getLogger("ariane.broker.replication")
 
@@ -63,17 +65,19 @@ class MetadataCopy:
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._short = Periodic(clock, SHORT, self._each_second, name="take progress that waited for the log")
+        self._asked: set[str] = set()  # topics that a round was begun for, since the last one that was due
         self.rounds = 0
         """Complete rounds since the start."""
         self.failure = ""
         """Why the last round was not complete; empty when it was."""
         self.more: list[Callable[[str], Awaitable[None]]] = []
         """Copies of further tables, called with the master's address."""
-        registration.on_master.append(self._news.set)
+        registration.on_master.append(self.soon)
 
     async def start(self) -> None:
         """Begin to copy, with a round at once."""
         self._offsets.copies_master = True
+        self._store.add_dispatch_listener(self._dispatched)
         self._file.load()
         self._waiting = None
         self._short.start()
@@ -86,6 +90,7 @@ class MetadataCopy:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        self._store.remove_dispatch_listener(self._dispatched)
         await self._save()
         self._offsets.copies_master = False
 
@@ -100,18 +105,22 @@ class MetadataCopy:
             master = self._master_address()
             if master is not None:
                 await self.round(master)
-            await self._wait()
+            if not await happens(self._news, INTERVAL, self._clock):
+                self._asked.clear()
 
-    async def _wait(self) -> None:
-        """Wait for the interval, or until the master's address changes."""
-        sleeper = asyncio.ensure_future(self._clock.sleep(INTERVAL))
-        news = asyncio.ensure_future(self._news.wait())
-        try:
-            await asyncio.wait({sleeper, news}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            sleeper.cancel()
-            news.cancel()
-            await asyncio.gather(sleeper, news, return_exceptions=True)
+    def soon(self) -> None:
+        """Copy the tables now: the master is back, or has something new."""
+        self._news.set()
+
+    def _dispatched(self, messages: list[Dispatched]) -> None:
+        """Ask at once for a topic that is new: until it is here, its messages cannot be read."""
+        if self._task is None:
+            return
+        for message in messages:
+            topic = message.queue.topic
+            if topic not in self._asked and topic not in self._topics:
+                self._asked.add(topic)
+                self._news.set()
 
     async def round(self, master: str) -> None:
         """Copy all tables. A failure is logged once, until a round succeeds, and leaves the rest for the next round."""
@@ -137,6 +146,11 @@ class MetadataCopy:
         answer = await self._peers.ask(master, RequestCode.GET_ALL_TOPIC_CONFIG)
         table = await asyncio.to_thread(TopicConfigTable.decode, answer.body)
         if table.data_version != self._topics.version:
+            # A master that has lost its topics.json counts from 0 again: nothing was deleted there.
+            if self.rounds and table.data_version.counter > self._topics.version.counter:
+                for topic in self._topics.names() - table.topic_config_table.keys():
+                    self._store.delete_topic(topic)
+                    self._offsets.remove_topic(topic)
             self._topics.replace(table)
 
     async def _copy_groups(self, master: str) -> None:
