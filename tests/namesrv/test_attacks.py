@@ -166,6 +166,26 @@ async def test_a_connection_has_one_large_registration_at_a_time(start, connect,
     assert (await send(attacker, "c")).code == 0
 
 
+async def test_registrations_that_wait_hold_a_bounded_amount_of_memory(start, connect, monkeypatch):
+    slow = SlowDecode(monkeypatch)
+    size = len(large().body)
+    server = await start(registrationMaxBytes=2 * size)  # four of them have room
+
+    def send(who, name: str) -> asyncio.Task[Command]:
+        request = large(name)
+        request.fields["brokerAddr"] = f"{name}:10911"
+        return asyncio.ensure_future(who.client.request(who.address, request, 60))
+
+    peers = [connect(server) for _ in range(6)]
+    sent = [send(peer, f"b{n}") for n, peer in enumerate(peers)]
+    await until(lambda: server.refusals.counts()["registrations_waiting"] == 2)
+    slow.go_on.set()
+    codes = [(await answer).code for answer in sent]
+    assert sorted(codes) == [0, 0, 0, 0, ResponseCode.SYSTEM_BUSY, ResponseCode.SYSTEM_BUSY]
+    refused = codes.index(ResponseCode.SYSTEM_BUSY)
+    assert (await send(peers[refused], "later")).code == 0
+
+
 async def test_turns_go_round_by_address():
     turns, order, hold = Turns(), [], asyncio.Event()
 

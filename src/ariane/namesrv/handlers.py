@@ -1,6 +1,7 @@
 """What each request to the name server does."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -39,6 +40,8 @@ from ariane.remoting.admission import network_of
 
 LARGE_COMPRESSED: Final = 1 << 8  # bytes of a compressed registration that is decoded off the loop
 LARGE: Final = 1 << 18  # the same of one that is not compressed
+WAITING_PER_ADDRESS: Final = 2  # times `registrationMaxBytes` of what waits to be decoded
+WAITING: Final = 16
 LARGEST_CONFIG: Final = 1 << 16
 SEE_FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."  # Java clients look for it
 
@@ -58,6 +61,7 @@ class Handlers:
         self._decoding: dict[str, Command] = {}  # the last large registration of an address
         self._large: dict[Connection, tuple[str, int]] = {}  # whose large registrations a connection sent, how many
         self._turns = Turns()
+        self._waiting: Counter[str] = Counter()  # bytes of large registrations by address
 
     def table(self) -> dict[int, Handler]:
         """Handlers by request code."""
@@ -114,10 +118,13 @@ class Handlers:
         if address != broker.address:
             remark = "a registration of this connection is being decoded: wait for its response before the next one"
             raise LimitExceeded(Reason.REGISTRATIONS_PER_CONNECTION, ResponseCode.SYSTEM_BUSY, remark)
+        network, size = network_of(parse_address(connection.peer)[0]), len(request.body)
+        self._check_room(network, size)
         self._decoding[broker.address] = request
         self._large[connection] = (address, running + 1)
+        self._waiting[network] += size
         try:
-            async with self._turns.turn(network_of(parse_address(connection.peer)[0])):
+            async with self._turns.turn(network):
                 self._check_wanted(connection, request, broker)
                 table, filters = await asyncio.to_thread(self._decode, request, header)
             self._check_wanted(connection, request, broker)
@@ -125,9 +132,22 @@ class Handlers:
         finally:
             if self._decoding.get(broker.address) is request:
                 del self._decoding[broker.address]
+            self._waiting[network] -= size
+            if not self._waiting[network]:
+                del self._waiting[network]
             address, running = self._large.pop(connection)
             if running > 1:
                 self._large[connection] = (address, running - 1)
+
+    def _check_room(self, network: str, size: int) -> None:
+        """LimitExceeded when registrations that wait hold too much memory, by the share of one address and in all."""
+        most = self._config.options.registration_max_bytes
+        if size > most:
+            raise _too_large(f"has {size} bytes", most)
+        own, all_of_them = self._waiting[network] + size, self._waiting.total() + size
+        if own > WAITING_PER_ADDRESS * most or all_of_them > WAITING * most:
+            remark = f"registrations of {all_of_them} bytes wait to be decoded: register again later"
+            raise LimitExceeded(Reason.REGISTRATIONS_WAITING, ResponseCode.SYSTEM_BUSY, remark)
 
     def _check_wanted(self, connection: Connection, request: Command, broker: Broker) -> None:
         if self._decoding.get(broker.address) is not request or not connection.is_open:

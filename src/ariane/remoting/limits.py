@@ -40,6 +40,7 @@ class Reason(StrEnum):
     FILTER_RATE = "filter_rate"
     REGISTRATION_BYTES = "registration_bytes"
     REGISTRATIONS_PER_CONNECTION = "registrations_per_connection"
+    REGISTRATIONS_WAITING = "registrations_waiting"
     REGISTERED_BROKERS = "registered_brokers"
     REGISTERED_TOPICS = "registered_topics"
     KV_CONFIG = "kv_config"
@@ -166,6 +167,12 @@ NAMESRV_LIMITS: Final = (
         Reason.REGISTRATIONS_PER_CONNECTION,
         "",
         "registrations of one connection that are decoded or wait for it: 1",
+        "SYSTEM_BUSY",
+    ),
+    Limit(
+        Reason.REGISTRATIONS_WAITING,
+        "",
+        "bytes of registrations that wait to be decoded: 2 of the largest of one address, 16 in all",
         "SYSTEM_BUSY",
     ),
     Limit(Reason.REGISTERED_BROKERS, "registeredBrokersMax", "addresses, names and clusters", "SYSTEM_ERROR"),
