@@ -224,6 +224,9 @@ def test_a_profile_names_a_cluster(ariane: Shell, topic: str, tmp_path: Path, mo
     shell = Shell("")
     assert topic in shell("topic", "list")
     assert topic in shell("topic", "list", "--profile", "test")
+    default = Shell("127.0.0.1:9")  # neither its keys nor its name servers go where another cluster is named
+    assert "cannot connect to 127.0.0.1:9" in default.result("topic", "list")[0]
+    assert topic in default("topic", "list", "--profile", "test")
     assert "unknown key 'nameservers'" in shell.result("topic", "list", "--profile", "broken")[0]
     assert "no profile 'other'; it has broken, test" in shell.result("topic", "list", "--profile", "other")[0]
 

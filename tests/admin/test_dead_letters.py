@@ -9,7 +9,7 @@ from ariane.client.admin import Admin
 from ariane.client.admin.dead_letters import RESENT_FROM, DeadLetter
 from ariane.client.admin.resend_log import ResendLog
 from ariane.client.producer.producer import Producer
-from ariane.errors import RequestTimeout
+from ariane.errors import ClientError, RequestTimeout
 from ariane.message import DELAY, ORIGIN_MESSAGE_ID, RETRY_TOPIC, ReceivedMessage, dead_letter_topic
 from tests.client.inbox import Inbox, eventually
 
@@ -134,7 +134,11 @@ def test_a_log_whose_last_line_is_cut_goes_on(tmp_path: Path) -> None:
     again = ResendLog(tmp_path / "log")
     assert again.is_done("A")
     assert again.is_begun("B")
+    again.done("B", "2")
     again.close()
+    third = ResendLog(tmp_path / "log")
+    assert third.is_done("B")
+    third.close()
     (tmp_path / "log").write_text("not json\n{}\n")
-    with pytest.raises(ValueError, match="line 1"):
+    with pytest.raises(ClientError, match="line 1"):
         ResendLog(tmp_path / "log")

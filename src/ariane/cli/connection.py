@@ -74,9 +74,15 @@ def read_profile(name: str | None) -> dict[str, Any]:
 
 
 def client_options(namesrv: str | None, profile: str | None = None, *, tools_file: Path | None = None) -> ClientOptions:
-    """The options of a command's client; `-n` wins over NAMESRV_ADDR, which wins over the profile's name servers."""
-    settings = read_profile(profile or os.environ.get("ARIANE_PROFILE"))
-    addresses = namesrv or (None if profile else os.environ.get("NAMESRV_ADDR")) or settings.get("name_servers")
+    """The options of a command's client.
+
+    A profile that is chosen gives all, but its name servers where `-n` names others. The default profile counts only
+    where neither `-n` nor NAMESRV_ADDR is given: its keys must not go to a cluster that it does not name.
+    """
+    chosen = profile or os.environ.get("ARIANE_PROFILE")
+    given = namesrv or (None if chosen else os.environ.get("NAMESRV_ADDR"))
+    settings = read_profile(chosen) if chosen or not given else {}
+    addresses = given or settings.get("name_servers")
     keys: dict[str, Any] = {key: settings[key] for key in _KEYS - {"name_servers", "tls"} if key in settings}
     if tools_file is not None and "access_key" not in keys:
         keys |= _tools_keys(tools_file)

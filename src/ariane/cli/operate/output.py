@@ -90,14 +90,19 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[object]], empty: st
 
 
 def cell(value: object) -> str:
-    """A value in a table."""
+    """A value in a table.
+
+    >>> cell("two\\nlines"), cell("\\x1b[2J"), cell(None)
+    ('two\\\\nlines', '\\\\x1b[2J', '-')
+    """
     if value is None or value == "":
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.1f}"
-    return str(value).replace("\n", "\\n").replace("\t", "\\t")
+    # A body or a key may hold anything, also what moves a terminal's cursor.
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in str(value))
 
 
 def print_facts(facts: Sequence[tuple[str, object]]) -> None:

@@ -9,6 +9,8 @@ import os
 from pathlib import Path
 from typing import TextIO
 
+from ariane.errors import ClientError
+
 BEGUN, DONE = "begun", "done"
 
 
@@ -24,14 +26,17 @@ class ResendLog:
             self._file = path.open("a", encoding="utf-8")
 
     def _read(self, path: Path) -> None:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        for number, line in enumerate(lines, 1):
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        for number, line in enumerate(whole.splitlines(), 1):
             try:
                 entry = json.loads(line)
                 self._state[entry["letter"]] = entry["state"]
             except (ValueError, KeyError, TypeError):
-                if number < len(lines):  # the last line may be cut by a crash: its letter counts as it was before
-                    raise ValueError(f"{path}, line {number}: not the log of a resend run") from None
+                text = f"{path}, line {number}: not the log of a resend run; name another file"
+                raise ClientError(text) from None
+        if len(whole) < len(content):  # a crash cut the last line: its letter counts as it was before
+            os.truncate(path, len(whole))
 
     def is_done(self, letter: str) -> bool:
         """Whether a letter was sent by this run or an earlier one with the same file."""
