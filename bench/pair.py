@@ -141,17 +141,18 @@ def catch_up(
 ) -> None:
     """Fill a master's log, then start a slave with an empty disk; Apache's gets the last file only."""
     with pair(jars, kind, folder, "ASYNC_MASTER") as made:
+        load.run("sync", namesrv=made.master.namesrv, topic=TOPIC, size=128, threads=4, millis=1000)  # makes the topic
         load.run("fill", namesrv=made.master.namesrv, topic=TOPIC, size=4096, count=size // 4300)
         quiet = measured(load, made, "sync", size=128, threads=4, millis=millis)
         end = made.log_size("master")
-        slave = made.start_slave()
-        began, cpu = time.monotonic(), cpu_seconds(slave.pid)
+        began = time.monotonic()
+        slave = made.start_slave()  # it copies before it says that it is ready
         busy = measured(load, made, "sync", size=128, threads=4, millis=millis)
         until(lambda: made.log_size("slave") >= end, 600, "the slave to catch up")
         seconds = time.monotonic() - began
         note({
             "pair": kind, "case": "catch-up", "bytes": end, "seconds_at_most": seconds,
-            "slave_cpu_seconds": cpu_seconds(slave.pid) - cpu, "p99_before": quiet.get("p99"),
+            "slave_cpu_seconds": cpu_seconds(slave.pid), "p99_before": quiet.get("p99"),
             "p99_meanwhile": busy.get("p99"),
         })  # fmt: skip
 
