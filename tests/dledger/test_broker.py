@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ariane import Message, aio
 from ariane.broker.config import BrokerOptions
 from ariane.protocol.codes import ResponseCode
 from ariane.settings import ConfigError
@@ -88,3 +89,28 @@ async def test_operators_see_the_group_and_hand_the_leadership_over(group: Broke
     assert await ariane("transfer", address, other) == f"{other} leads\n"
     assert await group.master() == other
     assert other in await ariane("status", address)
+
+
+async def test_a_delayed_message_is_delivered_by_the_next_leader(group: BrokerGroup) -> None:
+    master = await group.master()
+    await send(group, "orders", 1, "now")
+    async with aio.Producer("senders", name_servers=group.name_servers, send_timeout=5.0) as producer:
+        await producer.send(Message("orders", b"later", delay_level=2))
+    await group.stop(master)
+    second = await group.master()
+    await until(lambda: "later" in group.bodies(second, "orders"))
+
+
+async def test_a_new_leader_takes_the_highest_offsets_and_missing_topics_of_the_others(group: BrokerGroup) -> None:
+    master = await group.master()
+    await send(group, "orders", 8, "m")
+    followers = [broker for id, broker in group.brokers.items() if id != master]
+    await until(lambda: all(broker.metadata.rounds for broker in followers))
+    for number, broker in enumerate(followers):
+        broker.offsets.raise_to("orders@readers", 0, 3 + number)
+        broker.offsets.raise_to("orders@readers", 1, 4 - number)
+        broker.topics.ensure(f"only-{number}", 2)
+    await group.stop(master)
+    second = group.brokers[await group.master()]
+    assert second.offsets.queues("readers", "orders") == {0: 4, 1: 4}
+    assert {"only-0", "only-1"} <= second.topics.names()
