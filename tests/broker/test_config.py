@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 import ariane
 from ariane.broker import Broker
 from ariane.broker.config import BrokerOptions, ConfigError, Host, NotUpdatable
+from ariane.broker.config.ha_options import ha_options
 from ariane.broker.config.table import BROKER_TABLE
+from ariane.ha import HaOptions
 from ariane.namesrv.config import NAMESRV_TABLE
 from ariane.settings import OptionTable, format_properties, parse_properties
 from tests.broker.conftest import Starter
@@ -45,6 +47,23 @@ def test_defaults_are_those_of_rocketmq() -> None:
     assert options.transaction_time_out_ms == 6000
     assert len(options.delay_levels_ms) == 18
     assert options.delay_levels_ms[-1] == 2 * 3600 * 1000
+
+
+def test_options_of_replication_have_the_defaults_of_rocketmq_and_reach_it() -> None:
+    options = load("brokerClusterName=c\nbrokerName=b")
+    assert ha_options(options) == HaOptions(cluster="c", broker="b")  # whose own defaults are the same
+    assert (options.broker_role, options.broker_id, options.ha_listen_port) == ("ASYNC_MASTER", 0, 10912)
+    assert (options.ha_master_address, options.slave_read_enable, options.offset_check_in_slave) == (None, False, False)
+    assert options.access_message_in_memory_max_ratio_percent == 40
+    changed = ha_options(
+        load(
+            "haSendHeartbeatInterval=1\nhaHousekeepingInterval=2\nhaTransferBatchSize=3\nhaSlaveFallbehindMax=4\n"
+            "slaveTimeout=5\nhaAllowedPeers=10.0.0.7;10.1.0.0/16"
+        )
+    )
+    assert (changed.heartbeat_interval, changed.housekeeping_interval, changed.transfer_batch) == (0.001, 0.002, 3)
+    assert (changed.fall_behind_max, changed.slave_timeout) == (4, 0.005)
+    assert changed.allowed == ("10.0.0.7", "10.1.0.0/16")
 
 
 def test_environment_gives_name_servers_until_the_file_does() -> None:
