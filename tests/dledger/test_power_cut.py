@@ -1,6 +1,7 @@
 """The power of all members fails at once: what was acknowledged is there when they start again."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from ariane.testing import faults
 from ariane.testing.faults import MemoryFiles
 from tests.dledger.group import Group
 
-CUTS = 5
+CUTS = int(os.environ.get("DLEDGER_CUTS", "2"))
 
 
 @asynccontextmanager
