@@ -198,6 +198,38 @@ def test_a_topic_made_anew_begins_at_zero_also_after_a_crash() -> None:
     assert [u.body for u in read_all(again)] == [b"anew"]
 
 
+@pytest.mark.parametrize("count", [1, 2, 8, 15, 16])
+@pytest.mark.parametrize("flushed", [False, True])
+@pytest.mark.parametrize("crash", ["after_kill", "after_power_cut"])
+def test_messages_of_a_deleted_topic_do_not_come_back(count: int, flushed: bool, crash: str) -> None:
+    """Also those whose number is one bit away from 0, the offset of the first message of the new topic."""
+    store = new_store()
+    fill(store, count)
+    if flushed:
+        store._queue_flusher.flush(thorough=True)
+    store.delete_topic("orders")
+    assert store.append(unit(body=b"anew")).queue_offset == 0
+    store.dispatch_now()
+    store.flusher.begin()
+    again = new_store(getattr(disk(store), crash)())
+    assert [u.body for u in read_all(again)] == [b"anew"]
+    assert again.append(unit(body=b"next")).queue_offset == 1
+
+
+def test_a_log_that_lost_its_end_forgets_what_was_deleted_there() -> None:
+    store = new_store()
+    fill(store, 3)
+    store.flusher.begin()
+    kept = store.log_max
+    fill(store, 5)
+    store.delete_topic("orders")
+    cut = new_store(disk(store).after_power_cut())
+    assert (cut.log_max, read_all(cut)) == (kept, [])
+    fill(cut, 2)
+    cut.flusher.begin()
+    assert len(read_all(new_store(disk(cut).after_power_cut()))) == 2
+
+
 def test_a_topic_deleted_while_its_entries_are_written_leaves_nothing() -> None:
     store = new_store()
     fill(store, 15)

@@ -37,6 +37,7 @@ class Layout:
         self.config = root / "config"
         self.checkpoint = root / "checkpoint"
         self.durable_end = root / "durable-end"
+        self.deleted_topics = root / "deleted-topics"
         self.abort = root / "abort"
         self.lock = root / "lock"
 

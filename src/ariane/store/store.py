@@ -12,6 +12,7 @@ from ariane.message import HALF_OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from ariane.protocol.units import Unit
 from ariane.store.appender import Appender
 from ariane.store.checkpoint import DurableEnd
+from ariane.store.deleted_topics import DeletedTopics
 from ariane.store.dispatch import Dispatcher, DispatchListener, Filler, default_delay_ms
 from ariane.store.health import Health
 from ariane.store.index.index import Index
@@ -113,6 +114,7 @@ class MessageStore(StoreReader):
         self._appender = Appender(self.log, self.table, self.dispatcher, clock, self.health, self.stats, o)
         self.puller = Puller(self.log, o)
         self._durable_end = DurableEnd(files, self.layout.durable_end)
+        self._deleted = DeletedTopics(files, self.layout.deleted_topics)
         self.flusher = Flusher(self.log, o, clock, self._sync_worker, self.health, self._durable_end)
         self.retention = Retention(
             o, self.env, self.layout, self.log, self.table, self.index, self.health, self._file_worker
@@ -138,6 +140,7 @@ class MessageStore(StoreReader):
             self.dispatcher,
             self._writer,
             self._durable_end,
+            self._deleted,
             report,
         )
         recovery.run()
@@ -398,6 +401,7 @@ class MessageStore(StoreReader):
         # The checkpoint goes first: it must never cover messages that take the place of those after `end`.
         self._queue_flusher.lower(store_time)
         self._durable_end.lower(end)
+        self._deleted.lower(end)
         self.log.truncate(end)
         cut_queues(self.env.files, self.table, self._writer, end)
         if self.index is not None:
@@ -446,16 +450,21 @@ class MessageStore(StoreReader):
 
     def delete_topic(self, topic: str) -> None:
         """Drop the queues of a topic; its messages stay in the log until that is old."""
-        self.dispatch_now()
-        for queue in self.table.of_topic(topic):
-            self.table.drop(queue)
+        self._delete_topics({topic})
 
     def clean_unused_topics(self, known: set[str]) -> int:
         """Drop the queues of topics not in `known`."""
         unused = self.table.topics() - known - _NEVER_UNUSED
-        for topic in unused:
-            self.delete_topic(topic)
+        self._delete_topics(unused)
         return len(unused)
+
+    def _delete_topics(self, topics: set[str]) -> None:
+        self.dispatch_now()
+        queues = [queue for queue in self.table if queue.topic in topics]
+        if queues:
+            self._deleted.add({queue.topic for queue in queues}, self.log.written, self.log.min_offset)
+        for queue in queues:
+            self.table.drop(queue)
 
     def delete_expired_files(self) -> None:
         """Delete expired log files in the next passes, at any hour."""

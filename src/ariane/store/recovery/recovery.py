@@ -17,6 +17,7 @@ from typing import Final
 from ariane.env import Env
 from ariane.protocol.units import QUEUE_ID_AT, QUEUE_OFFSET_AT, SYS_FLAG_AT, TRANSACTION_PREPARED
 from ariane.store.checkpoint import Checkpoint, DurableEnd
+from ariane.store.deleted_topics import DeletedTopics
 from ariane.store.dispatch import Dispatcher
 from ariane.store.index.index import Index
 from ariane.store.index.repair import cut_index, drop_index, repair_index
@@ -64,6 +65,7 @@ class Recovery:
         dispatcher: Dispatcher,
         writer: QueueWriter,
         durable_end: DurableEnd,
+        deleted: DeletedTopics,
         report: RecoveryReport,
     ) -> None:
         self.checkpoint = Checkpoint.load(env.files, layout.checkpoint)
@@ -78,6 +80,7 @@ class Recovery:
         self._end = 0
         self._durable = durable_end
         self._durable_end = durable_end.load()
+        self._deleted = deleted
         self._limit = _NO_LIMIT
 
     def run(self) -> None:
@@ -87,8 +90,11 @@ class Recovery:
             return
         if self._log.checked_end >= 0:
             self._limit = self._log.checked_end
+        self._deleted.load()
         for queue in self._table:
             find_end(queue, _NO_LIMIT)
+            if queue.files and queue.max_physical <= self._deleted.end_of(queue.topic):
+                self._table.drop(queue)  # its topic was deleted, its files were not yet
         start = self._before_limit(self._start_near(self._table.max_physical()))
         if self._report.clean:
             self._check(start)
@@ -100,6 +106,7 @@ class Recovery:
         if self._index is not None:
             cut_index(self._env.files, self._index, self._end)
         self._durable.lower(self._end)
+        self._deleted.lower(self._end)
         self._report.cut = self._log.recovered(self._end)
         if self._report.cut:
             note = f"the log ends at {self._end}: {self._report.cut} bytes after it were no whole message and are cut"
@@ -271,6 +278,8 @@ class Recovery:
                 if unit.queue_offset and not is_in_queue(unit.sys_flag) and self._limit == _NO_LIMIT:
                     self._clear_prepared(unit)
                 at = unit.physical_offset + unit.size
+                if self._deleted and unit.physical_offset < self._deleted.end_of(unit.topic):
+                    unit.queue = self._table.nowhere
                 yield unit
             self._end = at
             if at >= self._limit or unit is not None or self._log.kind_at(file.memory, at - base) != END_OF_FILE:
