@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ariane.env import Env, ManualClock
-from ariane.store import MessageStore, StoreDamaged, StoreOptions, queue_flush
+from ariane.store import MessageStore, PutStatus, StoreDamaged, StoreOptions, queue_flush
 from ariane.store.checkpoint import Checkpoint
 from ariane.store.recovery import recovery
 from ariane.testing.faults import MemoryFiles
@@ -93,6 +93,32 @@ def test_after_a_crash_reading_starts_at_the_checkpoint(monkeypatch: pytest.Monk
     assert [u.body for u in read_all(again)] == [f"m{n}".encode() for n in range(400)]
     for n in range(0, 400, 7):
         assert len(again.query("orders", f"k{n}", 32, 0, 1 << 60).slices) == 1
+
+
+@pytest.mark.parametrize("room", range(0, 60 * 4096, 3 * 4096))
+@pytest.mark.parametrize("crash", ["after_kill", "after_power_cut"])
+def test_a_store_starts_on_a_full_disk_and_completes_its_queues_when_there_is_room(room: int, crash: str) -> None:
+    small: dict[str, Any] = {"consumequeue_file_entries": 4, "index_slots": 10, "index_entries": 30}
+    before = opened(MemoryFiles(), **small)
+    for number in range(120):
+        before.append(unit(f"topic-{number % 10}", queue_id=number % 4, body=b"%d" % number, KEYS=f"k{number}"))
+    before.dispatch_now()
+    before.flusher.begin()
+    assert isinstance(before.env.files, MemoryFiles)
+    files = getattr(before.env.files, crash)()
+    files.capacity = files._used() + room
+    store = opened(files, **small)
+    found = sum(len(read_all(store, f"topic-{topic}", queue)) for topic in range(10) for queue in range(4))
+    assert found == 120
+    files.capacity = 1 << 60
+    store.retention.check_disk()
+    for _ in range(3):
+        store.tick()
+    store._queue_flusher.flush(thorough=True)
+    assert store.append(unit("topic-0")).status is PutStatus.OK
+    assert all(store.query(f"topic-{n % 10}", f"k{n}", 9, 0, 1 << 60).slices for n in range(120))
+    asyncio.run(store.close())
+    assert opened(files.after_power_cut(), **small).health.text == ""
 
 
 def test_without_a_checkpoint_all_is_read_and_built_anew() -> None:

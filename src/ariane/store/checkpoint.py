@@ -59,4 +59,7 @@ class DurableEnd:
     def lower(self, end: int) -> None:
         """The log was cut at `end`: what is written there from now on is not durable."""
         if self.load() > end:
-            self.save(end)
+            try:
+                self.save(end)
+            except OSError:  # a full disk: without the file nothing counts as noted, which is true too
+                self._files.remove(self._path)

@@ -172,6 +172,8 @@ class MessageStore(StoreReader):
             files.replace(self.layout.abort, files.boot().encode())
         except OSError:  # a full disk: an empty file needs no block, and an unknown boot counts as another one
             files.replace(self.layout.abort, b"")
+        if self.dispatch_behind:  # the disk was full: no message is taken before the index is complete
+            self.dispatch_now()
         self.retention.check_disk()
         report.log_min, report.log_max = self.log.min_offset, self.log.end
         report.queues = len(self.table)

@@ -36,7 +36,8 @@ def cut_queues(files: Files, table: QueueTable, writer: QueueWriter, limit: int)
         if queue.files:
             path = queue.path(queue.files[-1])
             table.reader.forget(path)
-            if files.clear(path, (end - queue.files[-1]) * ENTRY_SIZE, sync=False):
+            used = min(end - queue.files[-1], queue.file_entries)  # more when the last entries are only in memory
+            if files.clear(path, used * ENTRY_SIZE, sync=False):
                 cleared = path
         table.settle(queue)
     if cleared is not None:

@@ -10,6 +10,7 @@ power cut left. It counts as torn only if the machine was restarted since, nothi
 noted (`DurableEnd`).
 """
 
+import errno
 import logging
 from collections.abc import Iterator
 from typing import Final
@@ -82,6 +83,7 @@ class Recovery:
         self._durable_end = durable_end.load()
         self._deleted = deleted
         self._limit = _NO_LIMIT
+        self._undispatched = _NO_LIMIT  # where dispatch must begin again, when the disk was full
 
     def run(self) -> None:
         """Check the log, cut what is torn, and bring queues and index to the same end."""
@@ -116,9 +118,12 @@ class Recovery:
             self._write_entries()
             cut_queues(self._env.files, self._table, self._writer, self._end)
         dispatched = self._table.max_physical() if self._report.clean else self._end
-        self._dispatcher.position = max(dispatched, self._log.min_offset)
-        while self._dispatcher.run():
-            pass
+        self._dispatcher.position = max(min(dispatched, self._undispatched), self._log.min_offset)
+        try:
+            while self._dispatcher.run():
+                pass
+        except OSError as error:
+            self._no_room(error)
         for queue in self._table:
             queue.next_offset = queue.max_offset
             queue.correct_min(max(self._log.min_offset, 0))
@@ -182,7 +187,12 @@ class Recovery:
         log.warning(text)
 
     def _dispatch(self, batch: list[Dispatched]) -> None:
-        self._dispatcher.filler.put(batch)
+        try:
+            self._dispatcher.filler.put(batch)
+        except OSError as error:  # of the index; the queues have their entries
+            self._no_room(error)
+            if batch:
+                self._undispatched = min(self._undispatched, batch[0].physical_offset - self._log.header)
         self._report.dispatched += len(batch)
         batch.clear()
         if self._table.memory() > self._options.consumequeue_memory:
@@ -190,8 +200,21 @@ class Recovery:
 
     def _write_entries(self) -> None:
         work = self._table.collect(1)
-        self._writer.write(work)
-        self._table.wrote(work, keep=0)
+        try:
+            self._writer.write(work)
+        except OSError as error:
+            self._table.reader.doomed = work.doomed + self._table.reader.doomed
+            self._no_room(error)
+        else:
+            self._table.wrote(work, keep=0)
+
+    def _no_room(self, error: OSError) -> None:
+        """Go on when the disk is full: entries stay in memory, and the running store writes them when there is room."""
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise error
+        note = f"the disk is full: {error}; queues and index are completed when there is room"
+        if note not in self._report.notes:
+            self._note(note)
 
     def _before_limit(self, start: int) -> int:
         """`start`, or the first record of an earlier file if the log is not readable so far."""
