@@ -151,3 +151,18 @@ async def test_a_leader_with_a_failing_disk_hands_its_work_to_others_and_returns
         await group.same_everywhere(acknowledged)
     finally:
         await group.stop()
+
+
+async def test_a_file_is_kept_until_two_committed_entries_follow_it(group: Group) -> None:
+    await group.start()
+    await group.fill(200)
+    running = await group.leader()
+    log = running.files.log
+    base = log.bases()[1]
+    index = log.first_from(base)
+    await until(lambda: log.flushed == log.stored)
+    shown = log.end
+    for entries, expendable in ((0, False), (1, False), (2, True)):
+        log.show(log.end_of(index + entries - 1))
+        assert (log.expendable() is not None) is expendable
+    log.show(shown)

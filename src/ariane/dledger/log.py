@@ -319,7 +319,13 @@ class LedgerLog(CommitLog):
         self.flushed = position
 
     def expendable(self) -> LogFile | None:
-        if len(self.files) < 2 or self.files[1].base > self.end:
+        """Like every log's; and two committed entries must follow, because the core's log begins with the second."""
+        if len(self.files) < 2:
+            return None
+        following = self.files[1]
+        first = header_at(following.memory, 0)
+        second = None if first is None else header_at(following.memory, first.size)
+        if first is None or second is None or following.base + first.size + second.size > min(self.end, self.flushed):
             return None
         return super().expendable()
 
