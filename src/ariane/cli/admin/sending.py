@@ -22,7 +22,7 @@ CHINA = timedelta(hours=8)  # mqadmin's log form has that zone wherever it runs
 
 @asynccontextmanager
 async def _producer(call: Call, group: str, *, trace: bool = False) -> AsyncIterator[Producer]:
-    options = ProducerOptions.of(call.admin._client_options, {"trace": trace})
+    options = ProducerOptions.of(call.admin.options, {"trace": trace})
     async with Producer(group, options=options) as producer:
         yield producer
 

@@ -199,7 +199,7 @@ def send(
         raise ConfigError(str(error)) from None
 
     async def work(admin: Admin) -> None:
-        options = ProducerOptions.of(admin._client_options, {})
+        options = ProducerOptions.of(admin.options, {})
         async with Producer("ariane-cli", options=options) as producer:
             sent = await producer.send(message, queue=target)
         place = f"{sent.queue.broker_name} queue {sent.queue.queue_id} at {sent.queue_offset}"

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from ariane.client.connect.lifecycle import Lifecycle
 from ariane.client.connect.routes import MASTER
+from ariane.client.options import ClientOptions
 from ariane.errors import BrokerRefused, ClientError, RouteMissing
 from ariane.protocol.bodies import ClusterInfo, TopicRouteData
 from ariane.protocol.codes import RequestCode
@@ -18,6 +19,11 @@ FOREVER = (1 << 63) - 1
 
 class AdminRequests(Lifecycle):
     """Sends requests to masters, to the brokers of a topic, and to name servers."""
+
+    @property
+    def options(self) -> ClientOptions:
+        """The options of this client."""
+        return self._client_options
 
     async def cluster_info(self) -> ClusterInfo:
         """Brokers and clusters."""

@@ -51,6 +51,11 @@ class Admin(Lifecycle):
         self._portal = Portal.get()
         self._client = AsyncAdmin(options=options, env=env, **keywords)
 
+    @property
+    def options(self) -> ClientOptions:
+        """The options of this client."""
+        return self._client.options
+
     def cluster_info(self) -> ClusterInfo:
         """Brokers and clusters."""
         return self._portal.run(self._client.cluster_info())
