@@ -327,3 +327,17 @@ async def test_a_promoted_slave_knows_the_topics_of_all_messages_that_it_has(bro
     to_slave = brokers.talk(slave)
     ok(await to_slave.ask(PROMOTE_BROKER, {"brokerName": "pair"}))
     assert [unit.body for unit in await to_slave.units("orders", queue_id=2)] == [b"one"]
+
+
+async def test_a_master_that_never_had_a_slave_follows_nobody(brokers: Brokers) -> None:
+    """Its messages would be dropped for those of a broker that has nothing of it."""
+    stranger = await brokers.slave("stranger")
+    ok(await brokers.talk(stranger).ask(PROMOTE_BROKER, {"brokerName": "pair"}))
+    alone = await brokers.master(namesrvAddr=None)
+    await brokers.talk(alone).send_ok("orders", b"mine")
+    await brokers.stop("master")
+    alone = await brokers.master()
+    assert (alone.role.is_master, alone.role.epoch < stranger.role.epoch) == (True, True)
+    await alone.handover.look_for_newer()
+    assert alone.role.is_master
+    assert await bodies(brokers.talk(alone)) == [b"mine"]

@@ -226,9 +226,11 @@ class Broker:
             clock,
             master_address=lambda: from_master.master_address,
         )
+        record = RoleRecord(files, options)
+        self.to_slaves.master.on_slaves.append(record.is_followed)
         self.handover = Handover(
             role,
-            RoleRecord(files, options),
+            record,
             epochs,
             peers,
             store,

@@ -162,6 +162,15 @@ class Handover:
             return False
         if not state.is_master or state.epoch <= max(role.epoch, self._epochs.current):
             return False
+        if not self._record.shares_log and self._store.log_max > 0:
+            log.error(
+                "%s claims to be the master of this broker's name, of epoch %d (here %d). No other broker has a copy "
+                "of this log, so that one is not followed: give one of them another brokerName",
+                address,
+                state.epoch,
+                role.epoch,
+            )
+            return False
         broker_id = free_id(await self._others())
         log.error(
             "%s was promoted (epoch %d, here %d): this broker refuses writes and follows it as slave %d",
@@ -206,6 +215,7 @@ class Handover:
         role, broker_id, before = self._role, self._role.broker_id, self._role.epoch
         try:
             await role.become_master(epoch, kind)
+            self._record.shares_log = True
             self._record.save(kind, MASTER_ID)
         except Exception as error:
             log.exception("the promotion failed")

@@ -23,6 +23,7 @@ class _Content(msgspec.Struct, rename="camel"):
     """brokerRole and brokerId of broker.conf when this was written: an operator who changes them overrules this."""
     role: RoleKind
     broker_id: int
+    shares_log: bool = False
 
 
 class RoleRecord:
@@ -33,12 +34,15 @@ class RoleRecord:
         self._configured = f"{options.broker_role} {options.broker_id}"
         self.role = RoleKind(options.broker_role)
         self.broker_id = options.broker_id
+        self.shares_log = False
+        """Whether a slave has followed this broker, or it was one: only then can another one replace it."""
 
     def load(self) -> None:
         """Take the role of the last run, unless broker.conf has another role since."""
         kept = self._file.load(lambda text: msgspec.json.decode(text, type=_Content))
         if kept is None:
             return
+        self.shares_log = kept.shares_log
         if kept.configured != self._configured:
             log.warning("brokerRole was changed in the configuration: %s counts no more", self._file.path)
             return
@@ -49,4 +53,11 @@ class RoleRecord:
     def save(self, role: RoleKind, broker_id: int) -> None:
         """Keep a role. Blocks until it is on the disk; OSError when it cannot be written."""
         self.role, self.broker_id = role, broker_id
-        self._file.save(msgspec.json.encode(_Content(self._configured, role, broker_id)).decode())
+        content = _Content(self._configured, role, broker_id, self.shares_log)
+        self._file.save(msgspec.json.encode(content).decode())
+
+    def is_followed(self) -> None:
+        """A slave follows this broker."""
+        if not self.shares_log:
+            self.shares_log = True
+            self.save(self.role, self.broker_id)
