@@ -193,6 +193,20 @@ def test_a_rebuild_makes_the_same_queues_and_index(root: Path) -> None:
     asyncio.run(store.close())
 
 
+def test_a_rebuild_leaves_the_messages_of_a_deleted_topic_out(root: Path) -> None:
+    store = MessageStore(small(root), Env())
+    store.open()
+    store.delete_topic("orders")
+    store.append(unit("orders", b"anew"))
+    asyncio.run(store.close())
+    rebuild(Env(), layout(root), slots=100, index_entries=200)
+    again = MessageStore(small(root), Env())
+    again.open()
+    assert [message.body for message in read_all(again)] == [b"anew"]
+    assert len(read_all(again, "other")) == 100
+    asyncio.run(again.close())
+
+
 def test_a_rebuild_leaves_damage_out_and_says_so(root: Path) -> None:
     log = root / "commitlog" / "0".zfill(20)
     damage(log, log.read_bytes().index(b"m50"), b"X")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ariane.env import Env, Files
 from ariane.store.checkpoint import Checkpoint
+from ariane.store.deleted_topics import DeletedTopics
 from ariane.store.dispatch import Filler, default_delay_ms
 from ariane.store.index.index import Index
 from ariane.store.layout import Layout
@@ -69,6 +70,8 @@ class _Builder:
         self._table = self._stored.table = QueueTable(new, env.files, entries, _OPEN_FILES)
         self._writer = QueueWriter(env.files, layout.root, _OPEN_FILES)
         self._index = index
+        self._deleted = DeletedTopics(env.files, layout.deleted_topics)
+        self._deleted.load()
         self._filler = Filler(self._table, index, delay_ms)
 
     def run(self, progress: Progress) -> Rebuilt:
@@ -78,7 +81,7 @@ class _Builder:
         for found in self._stored.walk(progress):
             if isinstance(found, Damage):
                 result.damage.append(found)
-            elif found.queue is not self._table.nowhere:
+            elif found.queue is not self._table.nowhere and not self._is_deleted(found):
                 batch.append(found)
             if len(batch) >= _BATCH:
                 result.messages += self._put(batch)
@@ -86,6 +89,9 @@ class _Builder:
         result.queues, result.index_files = len(self._table), len(self._index.files)
         self._finish()
         return result
+
+    def _is_deleted(self, message: Dispatched) -> bool:
+        return message.physical_offset < self._deleted.end_of(message.topic)
 
     def _put(self, batch: list[Dispatched]) -> int:
         count = len(batch)
