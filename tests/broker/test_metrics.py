@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ariane.broker.server import Broker
-from ariane.env import Env, ManualClock
+from ariane.env import Env, FileLock, ManualClock, SystemFiles
 from ariane.message import MessageQueue
 from ariane.protocol.bodies import (
     BrokerStatsData,
@@ -391,22 +391,24 @@ async def test_metrics_and_health_follow_the_role(tmp_path: Path) -> None:
         assert ready["checks"]["role"] == {"ok": False, "reason": reason}
 
 
-async def test_a_broker_that_recovers_is_alive_and_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    broker = small_broker(tmp_path / "store", **ON)
+async def test_a_broker_that_recovers_is_alive_and_not_ready(tmp_path: Path) -> None:
     seen: list[tuple[int, Any]] = []
-    real = broker.store.open
     loop = asyncio.get_running_loop()
 
-    def open_slowly() -> Any:
-        for path in ("/health", "/ready"):
-            asked = asyncio.run_coroutine_threadsafe(fetch_json(endpoint(broker), path), loop)
-            seen.append(asked.result(60))
-        return real()
+    class AskingFiles(SystemFiles):
+        """Asks the broker how it is while its store is being opened, which happens in another thread."""
 
-    monkeypatch.setattr(broker.store, "open", open_slowly)
+        def lock(self, path: Path, note: str) -> FileLock:
+            for page in ("/health", "/ready", "/metrics"):
+                asked = asyncio.run_coroutine_threadsafe(fetch(endpoint(broker), page), loop)
+                status, _, body = asked.result(60)
+                seen.append((status, body))
+            return super().lock(path, note)
+
+    broker = small_broker(tmp_path / "store", env=Env(files=AskingFiles()), **ON)
     async with Talk.to(broker):
-        assert [status for status, _ in seen] == [200, 503]
-        assert seen[1][1]["checks"] == {"started": {"ok": False, "reason": "the server is starting"}}
+        assert [status for status, _ in seen] == [200, 503, 503]
+        assert json.loads(seen[1][1])["checks"] == {"started": {"ok": False, "reason": "the server is starting"}}
 
 
 async def test_a_taken_port_is_an_error_that_names_the_option(tmp_path: Path) -> None:
