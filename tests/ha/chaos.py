@@ -50,7 +50,15 @@ class Node:
     async def start(self, role: str, master: "Node | None" = None) -> None:
         """Start the broker and wait until it listens."""
         self._run(role, master)
-        await until(lambda: listening(self.port), f"{self.folder.name} to listen")
+
+        def ready() -> bool:
+            assert self._process is not None
+            if self._process.poll() is not None:  # another program had the port for a moment
+                self._run(role, master)
+                return False
+            return listening(self.port) and listening(self.port + 1) == (master is None)
+
+        await until(ready, f"{self.folder.name} to listen")
 
     def _run(self, role: str, master: "Node | None") -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -145,9 +153,10 @@ class Load:
         self._book = book
         self._number = number
         self.good = 0
+        self.stopped = False
 
     async def run(self, address: str) -> None:
-        """Send until the connection breaks."""
+        """Send until `stopped` is set, whatever fails."""
         client = Client(clock=SystemClock())
         try:
             await asyncio.gather(*(self._sender(client, address, sender) for sender in range(SENDERS)))
@@ -156,14 +165,15 @@ class Load:
 
     async def _sender(self, client: Client, address: str, sender: int) -> None:
         count = 0
-        while True:
+        while not self.stopped:
             body = b"%d-%d-%d" % (self._number, sender, count)
             count += 1
             fields = send_fields(TOPIC, queue_id=sender % QUEUES)
             try:
                 answer = await client.request(address, Command(RequestCode.SEND_MESSAGE_V2, fields, body), 10)
             except (ArianeError, OSError):
-                return
+                await asyncio.sleep(0.05)
+                continue
             if answer.code == 0:
                 self.good += 1
                 place = (int(answer.fields["queueId"]), int(answer.fields["queueOffset"]))
@@ -188,6 +198,7 @@ async def chaos(folder: Path, kills: int, seed: int = 0) -> Book:
             wanted = chance.randrange(50, 400)
             await until(lambda load=load, wanted=wanted: load.good >= wanted, "acknowledged messages")  # type: ignore[misc]
             master.kill()
+            load.stopped = True
             await sending
             book.check(slave)
             if number % 3 == 2:
@@ -197,6 +208,10 @@ async def chaos(folder: Path, kills: int, seed: int = 0) -> Book:
                 await slave.start("SLAVE", master)
             else:
                 await master.start("SYNC_MASTER")
+    except AssertionError:
+        for node in (master, slave):
+            print(f"--- {node.folder.name}\n{(node.folder / 'broker.log').read_text()[-3000:]}", file=sys.stderr)
+        raise
     finally:
         master.kill()
         slave.kill()
