@@ -25,7 +25,7 @@ from ariane import Message, aio
 from ariane.dledger.wire import METADATA, Metadata
 from ariane.env import SystemClock
 from ariane.errors import ArianeError
-from ariane.protocol.codes import RequestCode
+from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.units import decode_units
 from ariane.remoting import Client
@@ -164,16 +164,19 @@ class Processes:
                 await asyncio.sleep(0.1)
 
     async def messages(self, id: str, queue: int) -> list[tuple[int, str]]:
-        """Queue offsets and bodies that a member serves."""
+        """Queue offsets and bodies that a member serves; a restarted follower learns its topics first."""
         found: list[tuple[int, str]] = []
-        while True:
-            fields = pull_fields(TOPIC, queue, len(found))
-            answer = await self.client.request(
-                f"127.0.0.1:{self.ports[id]}", Command(RequestCode.PULL_MESSAGE, fields), 10
-            )
-            if answer.code != 0:
-                return found
-            found += [(unit.queue_offset, unit.body.decode()) for unit in decode_units(answer.body)]
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                fields = pull_fields(TOPIC, queue, len(found))
+                address = f"127.0.0.1:{self.ports[id]}"
+                answer = await self.client.request(address, Command(RequestCode.PULL_MESSAGE, fields), 10)
+                if answer.code == ResponseCode.PULL_NOT_FOUND:
+                    return found
+                if answer.code == ResponseCode.SUCCESS:
+                    found += [(unit.queue_offset, unit.body.decode()) for unit in decode_units(answer.body)]
+                else:
+                    await asyncio.sleep(0.2)
 
 
 async def run(
