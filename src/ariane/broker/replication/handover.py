@@ -208,7 +208,7 @@ class Handover:
             await self._promote(epoch, RoleKind.SYNC_MASTER if header.sync else RoleKind.ASYNC_MASTER)
             await self._registration.current()
             for address in others:
-                await self._peers.tell_promoted(address, epoch, self._store.log_max)
+                await self._peers.tell_promoted(address, role.epoch, self._store.log_max)
         return request.reply(0, PromoteBrokerResponse(role.epoch, self._store.log_max).fields())
 
     async def _promote(self, epoch: int, kind: RoleKind) -> None:
