@@ -246,6 +246,7 @@ def workers(tmp_path: Path, url: str) -> Iterator[Workers]:
     made.close()
 
 
+@pytest.mark.slow
 def test_a_celery_worker_runs_retries_and_delays_tasks_of_several_queues(workers: Workers) -> None:
     workers.start("one", "-c", "2")
     workers.send("add", "plain", 1, 2)
@@ -261,6 +262,7 @@ def test_a_celery_worker_runs_retries_and_delays_tasks_of_several_queues(workers
     assert int(later.rsplit("-", 1)[1]) - sent > 1.9e9
 
 
+@pytest.mark.slow
 def test_the_task_of_a_killed_worker_is_run_by_another(workers: Workers) -> None:
     first = workers.start("one", "-c", "1")
     workers.send("slow", "job")
@@ -274,6 +276,7 @@ def test_the_task_of_a_killed_worker_is_run_by_another(workers: Workers) -> None
     workers.until(lambda: workers.notes("job-done"))
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_stopped_finishes_its_task_once(workers: Workers) -> None:
     first = workers.start("one", "-c", "1")
     workers.send("slow", "job")

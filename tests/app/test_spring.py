@@ -16,6 +16,8 @@ from tests.app.spring_program import SpringShop, build_spring
 from tests.peers import unique
 from tests.peers.build import PeersMissing
 
+pytestmark = pytest.mark.slow  # it starts a JVM
+
 
 @pytest.fixture(scope="session")
 def spring_classes(request: pytest.FixtureRequest) -> str:

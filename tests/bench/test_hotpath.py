@@ -16,7 +16,8 @@ from ariane.version import is_compiled
 from bench.hotpath import Measured, regressions
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.timeout(1200)  # counting each instruction takes a minute, and longer on a busy machine
+# Counting each instruction takes a minute, and longer on a busy machine.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def measured_with(sources: Path) -> Measured:
