@@ -73,14 +73,3 @@ def reach_warning(address: str, option: str) -> str | None:
     if ip in _DOCKER_BRIDGE:
         return f"{address} looks like a container's own address; clients outside need the host's, given by {option}"
     return None
-
-
-def is_free(port: int) -> bool:
-    """Whether a port of the loopback address can be listened on."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

@@ -8,7 +8,7 @@ import typer
 from ariane.broker import Broker, BrokerOptions
 from ariane.cli.connection import DEFAULT_NAMESRV
 from ariane.cli.first_message import show_first_message
-from ariane.cli.host import advertised, is_free, is_unspecified, local_address, reach_warning, this_host
+from ariane.cli.host import advertised, is_unspecified, local_address, reach_warning, this_host
 from ariane.cli.limits import check_store_folder, few_files_warning, raise_open_files
 from ariane.cli.logs import LogLevel
 from ariane.cli.screen import console, introduce, print_properties, this_command
@@ -58,14 +58,17 @@ def up(
     if metrics and metrics_port is not None:
         broker_metrics["metricsPromExporterPort"] = metrics_port
     names = _embedded_namesrv(store.resolve(), listen, namesrv_port).replaced(namesrv_metrics)
-    run(_up(store.resolve(), listen, reach, names, broker_port, broker_metrics, first_message), log_level)
+    run(
+        _up(store.resolve(), listen, reach, names, broker_port, broker_metrics, metrics_port is None, first_message),
+        log_level,
+    )
 
 
 def _endpoint(enabled: bool, port: int) -> dict[str, Value]:
-    """Options that serve metrics on a port, or on any when that is taken."""
+    """Options that serve metrics on a port."""
     if not enabled:
         return {}
-    return {"metricsExporterType": "PROM", "metricsPromExporterPort": port if is_free(port) else 0}
+    return {"metricsExporterType": "PROM", "metricsPromExporterPort": port}
 
 
 async def _up(
@@ -75,6 +78,7 @@ async def _up(
     names: NamesrvOptions,
     broker_port: int,
     broker_metrics: dict[str, Value],
+    any_metrics_port: bool,
     first_message: bool,
 ) -> None:
     raise_open_files()
@@ -82,9 +86,11 @@ async def _up(
     check_store_folder(env.files, store)
     namesrv_port = names.listen_port
     name_server = NameServer(names, env)
+    name_server.monitor.endpoint.any_port = True
     async with running(name_server, namesrv_port, "--namesrv-port"):
         inside = format_address(local_address(listen), name_server.port)
         broker = Broker(_embedded_broker(store, listen, advertise, broker_port, inside).replaced(broker_metrics), env)
+        broker.monitor.endpoint.any_port = any_metrics_port
         async with running(broker, broker_port, "--broker-port"):
             _introduce_up(store, format_address(advertise, name_server.port), broker)
             await until_stopped(show_first_message(inside) if first_message else None)

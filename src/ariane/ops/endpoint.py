@@ -32,7 +32,10 @@ class Endpoint:
         """Whether anybody sees the figures."""
         self.probes = probes
         self._lag = lag
-        self._http = HttpServer(probes.pages, options.metrics_prom_exporter_host, options.metrics_prom_exporter_port)
+        self._host = options.metrics_prom_exporter_host
+        self._http = HttpServer(probes.pages, self._host, options.metrics_prom_exporter_port)
+        self.any_port = False
+        """Whether to take any free port when the configured one is taken."""
 
     @property
     def address(self) -> str:
@@ -43,14 +46,22 @@ class Endpoint:
         """Listen and push, as far as switched on. Until `probes.started`, /ready says that the server is starting."""
         if not self.enabled:
             return
-        try:
-            if self._listens:
-                await self._http.start()
-        except ListenFailed as error:
-            text = f"{error}; set metricsPromExporterPort and metricsPromExporterHost, or metricsExporterType=DISABLE"
-            raise ListenFailed(text, error.port) from None
+        if self._listens:
+            await self._listen()
         self._lag.start()
         self.push.start()
+
+    async def _listen(self) -> None:
+        try:
+            await self._http.start()
+        except ListenFailed as error:
+            if not self.any_port:
+                text = (
+                    f"{error}; set metricsPromExporterPort and metricsPromExporterHost, or metricsExporterType=DISABLE"
+                )
+                raise ListenFailed(text, error.port) from None
+            self._http = HttpServer(self.probes.pages, self._host, 0)
+            await self._http.start()
 
     async def stop(self) -> None:
         """Stop listening and pushing."""
