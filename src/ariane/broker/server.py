@@ -31,6 +31,7 @@ from ariane.broker.handlers import request_table
 from ariane.broker.ledger import LedgerGroup, ledger_files, slave_id
 from ariane.broker.message_writer import MessageWriter
 from ariane.broker.metrics.monitor import Monitor
+from ariane.broker.metrics.parts import add_timers
 from ariane.broker.metrics.replication import add_ledger, add_master, add_role, add_slaves
 from ariane.broker.periodic import Periodic
 from ariane.broker.pull.expressions import Expressions, new_compiler, new_filters
@@ -347,6 +348,7 @@ class Broker:
         else:
             add_slaves(self.monitor, self.to_slaves.master)
             add_master(self.monitor, role, lambda: None if from_master.slave is None else from_master.slave.state)
+        add_timers(self.monitor.registry, detours.timers)
         if self.access is not None:
             add_access(self.monitor.registry, self.access.rules.counters)
         self.parts: list[Part] = [Expressions(filters, clients, persistence, clock)]

@@ -9,6 +9,7 @@ from ariane.broker.registration import Registration
 from ariane.broker.send.flow import FlowControl
 from ariane.broker.tables.clients import ClientTable
 from ariane.broker.tables.offsets import OffsetTable
+from ariane.broker.timers.timers import Timers
 from ariane.env import Files
 from ariane.ops.metrics import Registry
 from ariane.store import MessageStore
@@ -50,6 +51,23 @@ def add_clients(
     )
     registry.refusals(lambda: {f"send: {reason}": count for reason, count in flow.refused.items()})
     registry.refusals(lambda: {"commit: would move an offset back": offsets.refused})
+
+
+def add_timers(registry: Registry, timers: Timers) -> None:
+    """Messages that wait for their delivery time."""
+    registry.gauge("ariane_timers_pending", "Messages that wait for their delivery time", lambda: timers.pending)
+    registry.gauges(
+        "ariane_timers_due",
+        "Messages by when they are due",
+        "within",
+        timers.due_within,
+    )
+    registry.counters(
+        "ariane_timers_total",
+        "Timed messages that were delivered, cancelled, or could not be read",
+        "outcome",
+        lambda: {"delivered": timers.delivered, "cancelled": timers.cancelled, "dropped": timers.dropped},
+    )
 
 
 def add_registration(registry: Registry, registration: Registration) -> None:

@@ -45,6 +45,7 @@ BATCH: Final = 256  # entries read, and messages delivered, between two turns of
 NOTE_INTERVAL: Final = 1.0  # seconds between two notes of what was delivered
 RETRY: Final = 0.1
 IDLE: Final = 1.0
+_PERIODS: Final = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
 _ANY: Final = 1 << 60
 _LEAST_TIME: Final = 1 << 32  # a queue entry below it is not a time: another broker wrote the queue
 
@@ -386,6 +387,15 @@ class Timers:
     def histogram(self) -> dict[int, int]:
         """How many messages are due in each period, by the time of its start."""
         return {} if self._wheel is None else self._wheel.histogram()
+
+    def due_within(self) -> dict[str, int]:
+        """How many messages are due within a minute, an hour, a day, and later."""
+        found = dict.fromkeys((*_PERIODS, "later"), 0)
+        now = self._clock.now_ms()
+        for start, count in self.histogram().items():
+            name = next((name for name, period in _PERIODS.items() if start - now < period), "later")
+            found[name] += count
+        return found
 
     def running_info(self) -> dict[str, str]:
         """The rows that timers add to a broker's runtime information, once one was used."""

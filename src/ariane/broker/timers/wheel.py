@@ -205,9 +205,9 @@ class Wheel:
     def histogram(self) -> dict[int, int]:
         """How many entries are due in each period: its start in ms, seconds and minutes near, hours later."""
         found = {bucket * SECOND: len(entries) for bucket, entries in self._seconds.items()}
-        for entry in self._ready:
-            start = entry.due_ms // SECOND * SECOND
-            found[start] = found.get(start, 0) + 1
+        if self._ready:
+            start = self._ready[0].due_ms // SECOND * SECOND
+            found[start] = found.get(start, 0) + len(self._ready)
         for tier in (self._minutes, self._hours):
             for bucket, count in tier.counts.items():
                 found[bucket * tier.width] = found.get(bucket * tier.width, 0) + count
