@@ -116,9 +116,9 @@ OWN_OPTIONS = (
     *LOG_OPTIONS,
     Option("dLegerHeartbeatInterval", int, 150, low=10, high=60000, own=True, attr="dledger_heartbeat_ms"),
     Option("dLegerElectionTimeout", int, 1000, low=20, high=600000, own=True, attr="dledger_election_ms"),
-    # Limits; `remoting/limits.py` has the table. Half of what there is for one account leaves room for the others.
+    # Limits; `remoting/limits.py` has the table. What one account may take leaves room for the others.
     Option("autoCreateTopicMax", int, 20000, own=True),
-    Option("autoCreateTopicPerAccountMax", int, 10000, own=True),
+    Option("autoCreateTopicPerAccountMax", int, 18000, own=True),
     Option("autoCreateGroupMax", int, 10000, own=True),
     Option("autoCreateGroupPerAccountMax", int, 5000, own=True),
     Option("consumerOffsetMax", int, 100000, low=1, own=True),
