@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from ariane.ha import HaOptions, SlavePhase, common_end
+from ariane.ha import HaOptions, HaSlave, SlavePhase, common_end
 from ariane.protocol.ha import GREETING, REPORT, EpochEntry, ReportDecoder, frame_head
 from ariane.store import MessageStore
 from tests.ha.nodes import OPTIONS, epochs_of, log_bytes, new_store, running_master, running_slave, until
@@ -43,6 +43,30 @@ async def test_slave_of_another_name_stops_and_says_so(options: HaOptions, phase
         assert text in slave.state.reason
         assert copy.log.stored == 0
         assert master.counts()["refused_name"] == 1
+
+
+@pytest.mark.parametrize(("broker", "phase"), [("b", SlavePhase.FOLLOWING), ("other", SlavePhase.WRONG_NAME)])
+async def test_phase_is_right_when_the_master_answers_before_the_slave_looks(broker: str, phase: SlavePhase) -> None:
+    store, copy = new_store(), new_store()
+    fill(store, 5)
+    entered: list[SlavePhase] = []
+    slaves: list[HaSlave] = []
+
+    async def connect(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> object:
+        """Connect, and return after the whole handshake, as on a busy event loop."""
+        slaves[0].on_change.append(lambda state: entered.append(state.phase))
+        connection = await asyncio.get_running_loop().create_connection(factory, host, port)
+        await until(lambda: phase in entered)
+        return connection
+
+    async with running_master(store) as master:
+        options = replace(OPTIONS, broker=broker)
+        async with running_slave(copy, master.port, options, connect=connect) as slave:
+            slaves.append(slave)
+            await until(lambda: phase in entered)
+            for _ in range(5):  # lets the slave's own task go on
+                await asyncio.sleep(0)
+            assert slave.state.phase is phase
 
 
 @pytest.mark.parametrize("keys", [("k", ""), ("", "k"), ("k", "other")])

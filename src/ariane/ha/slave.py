@@ -130,6 +130,7 @@ class HaSlave:
         nonce = f"{self._random.getrandbits(128):032x}"
 
         def made() -> Receiver:
+            self._enter(SlavePhase.HANDSHAKE, "")  # before the master can answer: its answer enters the next phase
             self._receiver = Receiver(self, self._store, self._epochs, self._clock, lambda: nonce)
             return self._receiver
 
@@ -138,7 +139,6 @@ class HaSlave:
         receiver = self._receiver
         if receiver is None:
             return
-        self._enter(SlavePhase.HANDSHAKE, "")
         with suppress(asyncio.TimeoutError):
             await self._within(receiver.answered, self.options.handshake_timeout)
         if receiver.answered.done() or self._gone.is_set():
