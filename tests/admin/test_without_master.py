@@ -47,10 +47,18 @@ def test_lag_and_topics_are_shown_while_the_master_is_gone(tmp_path: Path) -> No
         assert ariane.json("group", "lag", "billing", "orders")["lag"] == 3
         assert "messages  7" in ariane("topic", "describe", "orders")
         assert "Diff Total: 3" in ariane("admin", "consumerProgress", "-g", "billing")
+        assert len(ariane.json("message", "find", "orders", "--since", "1h")) == 7
         with pytest.raises(ArianeError, match="master"):
             asyncio.run(create(cluster.namesrv))
+        with pytest.raises(ArianeError, match="master"):
+            asyncio.run(reset(cluster.namesrv))
 
 
 async def create(namesrv: str) -> None:
     async with aio.Admin(name_servers=namesrv) as admin:
         await admin.create_topic("more")
+
+
+async def reset(namesrv: str) -> None:
+    async with aio.Admin(name_servers=namesrv) as admin:
+        await admin.reset("billing", "orders", 0)

@@ -4,6 +4,7 @@ import pytest
 
 from ariane import ConsumeFrom, Message, aio
 from ariane.client.admin import Admin
+from ariane.client.admin.offsets import END
 from ariane.client.producer.producer import Producer
 from ariane.errors import RouteMissing
 from ariane.protocol.bodies import SubscriptionGroupConfig
@@ -68,6 +69,23 @@ async def test_offsets_of_a_group_can_be_read_and_set(admin: Admin, topic: str, 
     await admin.commit(group, queue, 2)
     assert await admin.committed(group, queue) == 2
     assert await admin.earliest_store_time(queue) > 0
+
+
+async def test_group_that_has_not_committed_in_every_queue_is_reset(
+    admin: Admin, topic: str, producer: Producer, group: str
+) -> None:
+    queues = await producer.queues(topic)
+    for queue in queues:
+        await producer.send_batch([Message(topic, b"x")] * 3, queue=queue)
+
+    async def dispatched() -> bool:
+        return [await admin.max_offset(queue) for queue in queues] == [3] * len(queues)
+
+    await eventually(dispatched, "three messages in each queue")
+    await admin.create_group(SubscriptionGroupConfig(group))
+    await admin.commit(group, queues[0], 1)  # the others are like queues that were added since
+    await admin.reset(group, topic, END)
+    assert await admin.committed(group, queues[0]) == 3
 
 
 async def test_consumers_online_are_listed_and_their_offsets_reset(

@@ -74,10 +74,12 @@ class OffsetAdmin(GroupAdmin, TopicAdmin):
 
         Without `force` a queue only moves back, never over messages that were not consumed.
         """
-        table = await self._progress(group, topic)
+        table, calls = await self._progress(group, topic), self._running().calls
+        if not dry_run:
+            for queue in table:
+                await calls.master(queue)  # a slave's lower offset would not survive the master's return
         resets: list[OffsetReset] = []
         for queue, offsets in sorted(table.items()):
-            calls = self._running().calls
             found = await (calls.max_offset(queue) if timestamp == END else calls.search_offset(queue, timestamp))
             moves = force or found <= offsets.consumer_offset
             after = found if moves else offsets.consumer_offset
@@ -89,10 +91,13 @@ class OffsetAdmin(GroupAdmin, TopicAdmin):
     async def reset(self, group: str, topic: str, timestamp: int, *, force: bool = True) -> list[OffsetReset]:
         """Move a group to a time in milliseconds (-1: the end), whether its consumers are online or not."""
         plan = await self.reset_offline(group, topic, timestamp, force=force, dry_run=True)
+        for reset in plan:
+            await self._running().calls.master(reset.queue)
         try:
             moved = await self.reset_offset(group, topic, timestamp, force=force)
         except BrokerRefused as error:
-            if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
+            # A broker looks at offsets before clients: a queue without a committed one is refused with another code.
+            if error.code != ResponseCode.CONSUMER_NOT_ONLINE and await self._is_online(group):
                 raise
             return await self.reset_offline(group, topic, timestamp, force=force)
         return [
@@ -101,6 +106,14 @@ class OffsetAdmin(GroupAdmin, TopicAdmin):
             )
             for reset in plan
         ]
+
+    async def _is_online(self, group: str) -> bool:
+        try:
+            return bool((await self.consumer_connections(group)).connection_set)
+        except BrokerRefused as error:
+            if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
+                raise
+            return False
 
     async def skip_backlog(self, group: str, topic: str) -> list[OffsetReset]:
         """Move a group to the end of a topic: the messages that wait are not delivered."""

@@ -88,11 +88,13 @@ class BrokerCalls:
     async def earliest_store_time(self, queue: MessageQueue) -> int:
         """The store time of the oldest message, in milliseconds."""
         header = GetEarliestMsgStoretimeRequest(queue.topic, queue.queue_id)
-        response = await self.wire.ask(await self.master(queue), RequestCode.GET_EARLIEST_MSG_STORETIME, header)
+        address, _ = await self.reader(queue)
+        response = await self.wire.ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
         return GetEarliestMsgStoretimeResponse.parse(response.fields).timestamp
 
     async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
-        response = await self.wire.ask(await self.master(queue), code, header)
+        address, _ = await self.reader(queue)
+        response = await self.wire.ask(address, code, header)
         return OffsetResponse.parse(response.fields).offset
 
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
