@@ -15,11 +15,13 @@ from ariane.protocol.command import BINARY, Command
 from ariane.protocol.frame import encode
 from ariane.protocol.frame_head import framed
 from ariane.protocol.signing import sign
+from ariane.protocol.units import Unit, encode_unit
 from ariane.remoting import Client, RpcHook
 from tests.access.matrix import is_refused
 from tests.access.test_matrix import guarded
 from tests.broker.talk import PATIENCE, Talk, pull_fields, send_fields, small_broker
 
+UNIT_HEAD = 88  # bytes of a stored message before its body
 CANARY = "canary-Zq9x7"
 RULES = f"""
 accounts:
@@ -109,6 +111,65 @@ async def test_foreign_messages_retries_and_transactions_are_closed(tmp_path: Pa
         await snooper.refused(Code.CLONE_GROUP_OFFSET, clone)
         for caller in (shop, snooper):
             await caller.client.close()
+
+
+async def test_bytes_in_a_body_that_look_like_a_message_open_nothing(tmp_path: Path) -> None:
+    """A unit forged in a body claims a topic of the sender's, and reaches over the next messages in the log."""
+    async with guarded(tmp_path, RULES) as talk:
+        shop, snooper = Caller(talk, "shop-app"), Caller(talk, "snooper")
+        store = talk.broker.store
+        prepared = "TRAN_MSG\x01true\x02PGROUP\x01producers\x02UNIQ_KEY\x01u1\x02"
+        half = store.log_max
+        assert (await shop.send("orders", sys_flag=4, properties=prepared)).code == 0
+
+        # A half message of the sender's own topic that has the queue offset and the identity of another one.
+        place = store.log_max + UNIT_HEAD
+        real = store.unit_at(half)
+        assert real is not None
+        mine = b"TRAN_MSG\x01true\x02PGROUP\x01mine\x02UNIQ_KEY\x01u1\x02REAL_TOPIC\x01own\x02REAL_QID\x010\x02"
+        forged = Unit(
+            b"RMQ_SYS_TRANS_HALF_TOPIC", b"x", mine, physical_offset=place, queue_offset=0, born_time=real.born_time
+        )
+        assert (await snooper.send("own", encode_unit(forged))).code == 0
+        assert store.unit_at(place) is not None
+        end = store.log_max
+        decision = {
+            "producerGroup": "mine",
+            "tranStateTableOffset": "0",
+            "commitLogOffset": str(place),
+            "commitOrRollback": "12",
+            "msgId": "u1",
+            "transactionId": "u1",
+        }
+        answer = await snooper.ask(Code.END_TRANSACTION, decision)
+        assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
+        assert store.log_max == end
+
+        # A message around others: its head is in one body, its tail in another one.
+        place = end + UNIT_HEAD
+        tail = encode_unit(Unit(b"own", b""))[UNIT_HEAD:]
+        first = stored_size(UNIT_HEAD, "own")
+        secret = stored_size(len(b"the secret"), "orders")
+        between = (first - 2 * UNIT_HEAD) + secret + UNIT_HEAD
+        whole = Unit(b"own", b"-" * between, physical_offset=place)
+        assert (await snooper.send("own", encode_unit(whole)[:UNIT_HEAD])).code == 0
+        assert (await shop.send("orders", b"the secret")).code == 0
+        assert (await snooper.send("own", tail)).code == 0
+        found = store.unit_at(place)
+        assert found is not None
+        assert b"the secret" in found.body  # as planned
+        view = await snooper.ask(Code.VIEW_MESSAGE_BY_ID, {"offset": str(place)})
+        assert view.code == ResponseCode.SYSTEM_ERROR
+        assert not view.body
+        back = {"offset": str(place), "group": "own", "delayLevel": "1"}
+        assert (await snooper.ask(Code.CONSUMER_SEND_MSG_BACK, back)).code == ResponseCode.SYSTEM_ERROR
+        for caller in (shop, snooper):
+            await caller.client.close()
+
+
+def stored_size(body: int, topic: str) -> int:
+    """Of a message without properties."""
+    return UNIT_HEAD + body + 1 + len(topic) + 2 + len(b"CLUSTER\x01DefaultCluster")
 
 
 async def test_the_brokers_own_topics_are_opened_by_no_default(tmp_path: Path) -> None:

@@ -241,6 +241,16 @@ async def test_the_last_failure_makes_a_dead_letter_that_can_be_sent_again(timed
     assert RETRY_TOPIC not in properties_of(unit)
 
 
+async def test_a_dead_letter_cannot_name_a_topic_of_the_brokers_own(timed: Talk) -> None:
+    await timed.send_ok("orders", sys_flag=4, properties="TRAN_MSG\x01true\x02PGROUP\x01p\x02")  # the topic exists now
+    sent = await timed.send_ok("orders", properties=f"{RETRY_TOPIC}\x01RMQ_SYS_TRANS_HALF_TOPIC\x02")
+    place = parse_offset_id(sent.fields["msgId"])[1]
+    answer = await timed.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back(place, max_reconsume_times=0))
+    assert answer.code == 0
+    again = await timed.ask(RESEND_DEAD_LETTERS, {"consumerGroup": "workers", "offset": "0"})
+    assert again.code == ResponseCode.NO_PERMISSION
+
+
 async def test_with_sync_flush_a_message_is_taken_back_when_its_copy_is_on_the_disk(tmp_path: Path) -> None:
     broker = small_broker(tmp_path / "store", flushDiskType="SYNC_FLUSH")
     async with Talk.to(broker) as talk:

@@ -249,7 +249,7 @@ class Broker:
             clock,
             LongPollLimits(options.long_poll_max, options.long_poll_per_connection_max, options.long_poll_bytes_max),
         )
-        self.access = BrokerAccess(options, env, store.unit_at, offsets.topics_of) if options.acl_enable else None
+        self.access = BrokerAccess(options, env, store.message_at, offsets.topics_of) if options.acl_enable else None
         """Access control; None when it is off."""
         if self.access is not None:
             detours.may_write = self.access.may_write

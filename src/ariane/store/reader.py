@@ -114,6 +114,17 @@ class StoreReader:
             return None
         return unit if unit.physical_offset == physical_offset else None
 
+    def message_at(self, physical_offset: int) -> Unit | None:
+        """The message that a client names by its log offset; None unless its queue has it there.
+
+        A body may hold bytes that look like a message: of any topic, and even one that reaches over its neighbours.
+        """
+        unit = self.unit_at(physical_offset)
+        if unit is None:
+            return None
+        entries = self.queue_entries(unit.topic.decode(errors="replace"), unit.queue_id, unit.queue_offset, 1)
+        return unit if entries and entries[0][0] == physical_offset else None
+
     def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
         """Messages with a key stored between two times, newest first. Hashes may collide: the caller checks the key."""
         result = QueryResult()

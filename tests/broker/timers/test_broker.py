@@ -86,6 +86,8 @@ async def test_a_time_too_far_away_is_refused_also_for_a_half_message(timed: Tal
     half = {TIMER_DELAY_SEC: days, TRANSACTION_PREPARED: "true", PRODUCER_GROUP: "p", UNIQUE_KEY: "k"}
     answer = await timed.send("orders", properties=encode_properties(half), sys_flag=4)
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    answer = await timed.send("orders", properties=encode_properties({TIMER_DELAY_SEC: days}), sys_flag=8)
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL  # the flag of a committed message, and no half of it
 
 
 async def test_times_are_refused_where_they_are_switched_off(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ class AdminQueriesHandler:
         """VIEW_MESSAGE_BY_ID: the message at a log offset."""
         offset = ViewMessageRequest.parse(request.fields).offset
         store = self._store
-        found = store.slice_at(offset) if store.unit_at(offset) is not None else None
+        found = store.slice_at(offset) if store.message_at(offset) is not None else None
         if found is None:
             remark = f"can not find message by the offset, {offset}"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)

@@ -51,8 +51,8 @@ class RelayHandler:
             _, offset = parse_offset_id(msg_id or "")
         except ProtocolError as error:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        unit = self._store.unit_at(offset)
-        if unit is None or unit.physical_offset != offset:
+        unit = self._store.message_at(offset)
+        if unit is None:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
         return encode_unit(unit)
 

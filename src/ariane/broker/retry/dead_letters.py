@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from ariane.broker.message_writer import MessageWriter
-from ariane.broker.names import check_group
+from ariane.broker.names import check_group, check_may_send
 from ariane.broker.refusals import topic_is_read_only
 from ariane.broker.retry.retries import original_topic, resurrected
 from ariane.broker.stats import BrokerStats
@@ -80,6 +80,7 @@ class DeadLettersHandler:
         if letter is None or topic is None or config is None:
             remark = f"dead letter {offset}: its topic {topic} does not exist here"
             raise ResponseError(ResponseCode.TOPIC_NOT_EXIST, remark)
+        check_may_send(topic)  # the property that names the topic may be the sender's
         if not config.perm & WRITE or config.write_queue_nums < 1:
             raise topic_is_read_only(topic)
         queue_id = self._random.randrange(config.write_queue_nums)

@@ -66,8 +66,8 @@ class SendBackHandler:
         retry = self._topics.ensure(retry_topic(header.group), group.retry_queue_nums, sys_flag=sys_flag)
         if not retry.perm & WRITE:
             raise topic_is_read_only(retry.topic_name)
-        unit = self._store.unit_at(header.offset)
-        if unit is None or unit.physical_offset != header.offset:
+        unit = self._store.message_at(header.offset)
+        if unit is None:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}")
 
         limit = allowed_times(group.retry_max_times, request.version, header.max_reconsume_times)

@@ -35,7 +35,7 @@ from ariane.errors import ResponseError
 from ariane.message import TIMER_TOPIC
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.properties import delay_level
-from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_MASK, Unit
+from ariane.protocol.units import Unit
 from ariane.store import STORED, PutResult, PutStatus
 from ariane.store.dispatch import timer_code
 
@@ -140,7 +140,8 @@ class Timers:
         if delay_level(unit.properties) > 0:
             return 0, properties
         # Whether a committed message may wait so long was checked when its half came.
-        longest = _ANY if unit.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT else self._longest_ms()
+        # The flag alone proves nothing: any producer can set it.
+        longest = _ANY if unit.prepared_offset else self._longest_ms()
         due = check_time(properties, self._clock.now_ms(), longest)
         if due and not self._enabled():
             text = "accurate timer message is not enabled, timerWheelEnable is false"

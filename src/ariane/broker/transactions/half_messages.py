@@ -35,6 +35,7 @@ log = logging.getLogger("ariane.broker.transactions")
 CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"  # its committed offsets are the fronts of the half and the op queue
 REMOVE_TAG: Final = "d"
 HALF_QUEUE: Final = 0  # Apache's half topic has one queue
+NOT_FOUND: Final = "Find prepared transaction message failed"
 RECENT: Final = 50_000  # decisions that are remembered, to detect duplicates
 _PREPARED = TRANSACTION_PREPARED.encode()
 
@@ -73,7 +74,7 @@ def committed_message(half: Unit) -> Unit:
     properties = properties_of(half)
     topic, queue = properties.get(REAL_TOPIC, ""), properties.get(REAL_QUEUE_ID, "")
     if not is_valid_name(topic) or not queue.isdecimal():
-        raise ResponseError(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
+        raise ResponseError(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
     return copy_of(
         half,
         topic,
@@ -103,7 +104,7 @@ def check_decision(half: Unit | None, header: EndTransactionRequest) -> Unit:
     The message id is compared too: after a torn log was cut, another half message may have the same offset.
     """
     if half is None or half.topic != HALF_TOPIC.encode():
-        raise ResponseError(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
+        raise ResponseError(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
     properties = properties_of(half)
     if properties.get(PRODUCER_GROUP) != header.producer_group:
         raise ResponseError(ResponseCode.SYSTEM_ERROR, "The producer group wrong")
@@ -224,8 +225,12 @@ class Transactions:
         self._now_ms = now_ms
 
     def half_at(self, header: EndTransactionRequest) -> Unit:
-        """The half message of a decision, checked."""
-        return check_decision(self._store.unit_at(header.commit_log_offset), header)
+        """The half message of a decision, checked; what only looks like one inside of a body is in no queue."""
+        half = check_decision(self._store.unit_at(header.commit_log_offset), header)
+        entries = self._store.queue_entries(HALF_TOPIC, HALF_QUEUE, half.queue_offset, 1)
+        if not entries or entries[0][0] != half.physical_offset:
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
+        return half
 
     def is_decided(self, half: Unit) -> bool:
         """Whether this message or a copy of it is decided."""

@@ -116,7 +116,7 @@ class TransactionHandler:
             offset = parse_offset_id(msg_id or "")[1]
         except ProtocolError as error:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{NOT_RESUMED} {error}") from None
-        unit = self._store.unit_at(offset)
+        unit = self._store.message_at(offset)
         if unit is None or not _is_half(unit):
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{NOT_RESUMED} {msg_id} is no half message")
         properties = {**properties_of(unit), TRANSACTION_CHECK_TIMES: "0"}
