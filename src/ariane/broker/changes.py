@@ -1,4 +1,4 @@
-"""The requests by which operators change something: each is logged with who asked for it."""
+"""The requests that change configuration or data: each is logged with the account or address that sent it."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Delayed, timed and transactional messages together: which of them takes a message, and their start and stop."""
+"""Delayed, timed and transactional messages together: selects which one redirects a message, starts and stops them."""
 
 import asyncio
 import itertools
@@ -113,9 +113,9 @@ class DelayAndTransactions:
             self.delay.rewrite(unit)
 
     def some_producer(self, group: str, topic: str) -> Connection | None:
-        """A connected producer of a group, each time another one: one that hangs does not block the group.
+        """A connected producer of a group, in rotation: one that hangs does not block the group.
 
-        It is shown the message, so it must be allowed to write to its topic: anybody may join a producer group.
+        The check shows it the message, so it must have write permission for the topic: any client may join a group.
         """
         joined = [client.connection for client in self._clients.producers(group)]
         members = [connection for connection in joined if connection.is_open and self.may_write(connection, topic)]
@@ -130,7 +130,7 @@ class DelayAndTransactions:
         return result
 
     def _deliver_timed(self, unit: Unit) -> PutResult:
-        """Store a timed message that is due under its own topic, and count it there; or a note of the timers."""
+        """Store a due timed message under its own topic, and count it there; or a progress record of the timers."""
         result = self._writer.append(unit)
         topic = topic_of(unit)
         if result.status in STORED and topic != TIMER_TOPIC:
@@ -184,7 +184,7 @@ class DelayAndTransactions:
             await self.progress.save()
 
     async def _recover(self) -> None:
-        """Read which half messages are decided. Without that knowledge no decision may be taken, so never give up."""
+        """Read the decisions in the op queue. No new decision can be taken before, so retry until it works."""
         while True:
             try:
                 await self.check.recover()
@@ -195,11 +195,11 @@ class DelayAndTransactions:
                 return
 
     async def recovered(self) -> None:
-        """Wait until it is known which half messages earlier runs decided."""
+        """Wait until the decisions of earlier runs are read."""
         if self._recovery is not None and not self._recovery.done():
             await asyncio.shield(self._recovery)
 
     @property
     def is_recovered(self) -> bool:
-        """Whether it is known which half messages earlier runs decided."""
+        """Whether the decisions of earlier runs are read."""
         return self._recovery is not None and self._recovery.done()

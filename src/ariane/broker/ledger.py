@@ -30,7 +30,7 @@ from ariane.store.results import StoreDamaged
 
 log = logging.getLogger("ariane.broker")
 
-ASK_TIMEOUT: Final = 1.0  # seconds for another member to tell what it knows
+ASK_TIMEOUT: Final = 1.0  # seconds for another member to send its tables
 
 
 def ledger_files(options: BrokerOptions, env: Env) -> LedgerFiles:
@@ -45,15 +45,15 @@ def ledger_files(options: BrokerOptions, env: Env) -> LedgerFiles:
 
 
 def slave_id(options: BrokerOptions) -> int:
-    """The brokerId of a member that follows, as Apache's: the number in its name and one."""
+    """The brokerId of a follower, as in Apache's broker: the number in its name plus one."""
     return int(options.dledger_self_id[1:]) + 1
 
 
 class LedgerGroup:
-    """This broker's place in its group. The group elects; the role of the broker follows, one change after the other.
+    """This broker's membership in its group. The broker's role follows the group's elections, one change at a time.
 
-    A new leader takes over what the other members know of topics, groups and offsets before it serves: they were told
-    by leaders in the meantime.
+    A new leader first merges the topics, groups and offsets of the other members: earlier leaders may have given them
+    newer ones.
     """
 
     def __init__(
@@ -99,23 +99,23 @@ class LedgerGroup:
 
     @property
     def enough(self) -> bool:
-        """Whether sends are accepted: the store refuses them where this member does not lead."""
+        """Whether sends are accepted: the store refuses them unless this member is the leader."""
         return True
 
     def wait(self, result: PutResult, done: Done) -> None:
-        """Call `done` when a majority has a message durably, or nobody knows whether it will."""
+        """Call `done` when a majority has stored a message durably, or when the outcome is unknown."""
         self.member.when_committed(result.end_offset, done)
 
     # Start and stop.
 
     async def start(self, address: str) -> None:
-        """Take part in the group; `address` is where clients find this broker."""
+        """Join the group; `address` is the one advertised to clients."""
         self.member.broker_address = address
         self._task = asyncio.get_running_loop().create_task(self._follow_elections(), name="follow elections")
         await self.member.start(self._bind)
 
     async def stop(self) -> None:
-        """Leave the group's work."""
+        """Stop taking part in the group."""
         await self.member.stop()
         if self._task is not None:
             self._task.cancel()
@@ -125,7 +125,7 @@ class LedgerGroup:
     # Elections.
 
     def leads(self, term: int) -> None:
-        """This member leads and knows all that is committed."""
+        """This member leads and has every committed entry."""
         self._want(True, term)
 
     def follows(self, term: int, leader: str | None) -> None:
@@ -150,7 +150,7 @@ class LedgerGroup:
                 log.exception("the change of the role failed; it is tried again at the next election")
 
     async def _take_over(self, term: int) -> None:
-        """Merge what the other members know, change the role, and accept messages if this member leads still."""
+        """Merge the other members' tables, change the role, and accept messages if this member is still the leader."""
         await asyncio.gather(*(self._merge_from(id) for id in self.member.peers))
         await self._persistence.save_all()
         if self._wanted != (True, term):
@@ -159,7 +159,7 @@ class LedgerGroup:
         self.member.accept(term)
 
     async def _merge_from(self, id: str) -> None:
-        """Take over topics and groups that are missing here, and offsets that are higher."""
+        """Add missing topics and groups, and take higher offsets."""
         peer = self.member.peers[id]
         if not peer.ready:
             return

@@ -1,4 +1,4 @@
-"""Storing messages of the broker's own, and the detours of delayed and transactional ones."""
+"""Stores the broker's own messages, and redirects delayed and transactional ones."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from ariane.store import MessageStore, PutResult
 
 _DELAY = f"{DELAY}\x01".encode()
 _PREPARED = f"{TRANSACTION_PREPARED}\x01".encode()
-_TIMER = b"TIMER_DEL"  # how the names of RocketMQ 5 begin that ask for a time
+_TIMER = b"TIMER_DEL"  # prefix of RocketMQ 5's properties that set a delivery time
 _DELIVER_TIME = f"{DELIVER_TIME}\x01".encode()
 _DETOURS = (_DELAY, _PREPARED, _TIMER, _DELIVER_TIME)
 
@@ -20,12 +20,12 @@ class MessageWriter:
     def __init__(self, store: MessageStore) -> None:
         self._store = store
         self.host = b""
-        """Address and port that stored messages name; known when the broker listens."""
+        """Store host of the messages; known when the broker listens."""
         self.rewriters: list[Callable[[Unit], None]] = []
-        """Called with a unit that asks for a detour; each may change where it is stored."""
+        """Called with a unit that may need a redirect; each may change its topic and queue."""
 
     def rewrite(self, unit: Unit) -> None:
-        """Let timers, delay and transactions redirect a message; only one that asks for it is shown to them.
+        """Let timers, delay and transactions redirect a message; they are called only if its properties ask for it.
 
         ResponseError when a message asks for what is not allowed.
         """
@@ -35,11 +35,11 @@ class MessageWriter:
                 rewrite(unit)
 
     def put(self, unit: Unit) -> PutResult:
-        """Store a message of the broker's own, such as a retry, by its detour if it asks for one."""
+        """Store a message of the broker's own, such as a retry; redirects it if needed."""
         self.rewrite(unit)
         return self.append(unit)
 
     def append(self, unit: Unit, *, copy: bool = True) -> PutResult:
-        """Store a message as it is, usually a copy of a stored one. The caller looks at the status."""
+        """Store a message unchanged, usually a copy of a stored one. The caller checks the status."""
         unit.store_host = self.host
         return self._store.append(unit, copy=copy)

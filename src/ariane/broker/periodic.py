@@ -11,7 +11,7 @@ log = logging.getLogger("ariane.broker")
 
 
 class Periodic:
-    """Runs an action each `interval` seconds, first after `first`. A failure is logged and the next turn tries again.
+    """Runs an action each `interval` seconds, first after `first`. A failure is logged; the next turn tries again.
 
     An interval given as a function is evaluated before each wait, for intervals that change at run time.
     """

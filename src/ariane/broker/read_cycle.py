@@ -1,6 +1,6 @@
 """The read cycle: what happens once for all requests of one socket read.
 
-The order is the heart of the broker. `begin` takes the time; the handlers of the requests run, appending to the log
+The order matters. `begin` reads the clock; the handlers of the requests run, appending to the log
 and answering into the connection's buffer; `end` commits the log's tail, dispatches it to queues and index, and wakes
 the waiting pulls; then the connection writes all answers at once. An answer never leaves before its message can be
 pulled. A message appended outside of a cycle is committed at once and dispatched in the next turn of the event loop.
@@ -15,14 +15,14 @@ _QUICK: Final = 0.001  # seconds: below this a put counts as having taken no tim
 
 
 class Log(Protocol):
-    """What a cycle needs of the store."""
+    """The part of the store that a cycle uses."""
 
     def hold(self) -> None:
-        """Keep what is appended from now on back from readers."""
+        """Hide messages appended from now on from readers."""
         ...
 
     def dispatch_now(self) -> None:
-        """Commit it, dispatch it to queues and index, and tell the listeners."""
+        """Commit them, dispatch them to queues and index, and call the listeners."""
         ...
 
 
@@ -41,9 +41,9 @@ class ReadCycle:
         self.now = 0.0
         """The monotonic time of this cycle; all its requests are handled at that time."""
         self.puts = 0
-        """Puts of this cycle. Their latency is recorded when it ends, or with `promises` when each is kept."""
+        """Puts of this cycle. Their latency is recorded when it ends or, with `promises`, when each is fulfilled."""
         self.busy_until = 0.0
-        """Until when the page cache gets a rest, after a cycle that took very long."""
+        """Until this time sends are refused, after a cycle that took very long (page cache busy)."""
         self.busy_after = busy_after
         """Seconds: a longer cycle means that the page cache is busy."""
         self._quick = 0
@@ -53,12 +53,12 @@ class ReadCycle:
         self._promises = promises
 
     def begin(self, now: float) -> None:
-        """Requests follow, which all count as handled at this time."""
+        """Begin a cycle: all its requests count as handled at this time."""
         self.now = now
         self._store.hold()
 
     def end(self) -> None:
-        """Make what was appended visible and wake the pulls that wait for it; the answers leave after this."""
+        """Make the appended messages visible and wake the pulls that wait for them; answers are sent after this."""
         puts = self.puts
         self._store.dispatch_now()
         if puts:

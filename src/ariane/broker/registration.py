@@ -63,7 +63,7 @@ class Registration:
         self._task: asyncio.Task[None] | None = None
         self._again = False
         self._told = b""  # version of the topics in the last registration
-        self._telling = b""  # the same of a registration under way
+        self._telling = b""  # the same for a registration in progress
         self._failing: set[str] = set()
         self.registered: set[str] = set()
         """The name servers that took the last registration."""
@@ -94,7 +94,7 @@ class Registration:
         self._told = version
 
     def soon(self) -> None:
-        """Register in the background; many calls in a row make at most two registrations."""
+        """Register in the background; repeated calls cause at most two registrations."""
         if not self.active:
             return
         if self._task is not None and not self._task.done():
@@ -103,7 +103,7 @@ class Registration:
         self._task = asyncio.get_running_loop().create_task(self._until_current(), name="register")
 
     async def current(self) -> None:
-        """Return when the name servers were told of every change so far."""
+        """Return when every change so far is registered with the name servers."""
         version = self._topics.version.encode()
         under_way = self._task is not None and not self._task.done() and self._telling == version
         if self._told != version and not under_way:
@@ -118,7 +118,7 @@ class Registration:
         self.soon()
 
     def _take_master(self, answer: RegisterBrokerResponse) -> None:
-        """Take the master's addresses. A name server that knows no master leaves what another one answered."""
+        """Take the master's addresses. The answer of a name server that knows no master is ignored."""
         found, ha_found = answer.master_addr or None, answer.ha_server_addr or None
         if found is None or found == self._address():
             return

@@ -32,11 +32,11 @@ class RolePart(Protocol):
 
 
 class Role:
-    """What the broker is now. Handlers ask `is_master`; registration sends `broker_id` and `epoch`.
+    """The current role of the broker. Handlers read `is_master`; registration sends `broker_id` and `epoch`.
 
     A change is `become_master` or `become_slave`; two never overlap. Parts added by `on_master` run while the broker is
     a master (delivery of delayed messages, checks of half messages), those of `on_slave` while it is a slave. Writes
-    are refused, by the store itself, from the begin of a change away from master until a change to master is done.
+    are refused by the store itself from the start of a change to slave until a change to master is complete.
 
     >>> import asyncio
     >>> role = Role(RoleKind.SLAVE, 1)
@@ -93,7 +93,7 @@ class Role:
             await self._take_up()
 
     async def stop(self) -> None:
-        """Stop the parts, which may still write what they have to note, then refuse writes."""
+        """Stop the parts, which may still write their progress, then refuse writes."""
         async with self._changing:
             await self._stop_parts()
             self._refuse_writes()

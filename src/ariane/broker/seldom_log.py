@@ -1,4 +1,4 @@
-"""Warnings that a client can cause at any rate: one line a minute, with the number of those left out."""
+"""Rate-limits warnings that clients can cause: one line a minute, with the number of suppressed ones."""
 
 import logging
 from typing import Final

@@ -104,7 +104,7 @@ CLIENT_SCAN = 10.0  # seconds between scans for clients without a heartbeat
 SLOW_READERS = 180.0
 PRUNE = 60.0
 NEWER_MASTER = 30.0
-NOT_TIMED = frozenset(  # once a message: their times are in the statistics
+NOT_TIMED = frozenset(  # frequent requests: their latency is in the statistics
     {
         RequestCode.SEND_MESSAGE,
         RequestCode.SEND_MESSAGE_V2,
@@ -147,7 +147,7 @@ class Broker:
         ledger = ledger_files(options, env) if options.dledger_enable else None
         make_log = CommitLog if ledger is None else ledger.make_log
         self.store = store = MessageStore(store_options(options, delay_of(options)), env, make_log)
-        # A member of a group decides itself when its store accepts messages.
+        # A DLedger member decides itself when its store accepts messages.
         self.role = role = Role(
             _first_role(options),
             options.broker_id if ledger is None else slave_id(options),
@@ -390,7 +390,7 @@ class Broker:
             self.persistence.load()
             if not found.clean and self.group is None and (moved := self.offsets.limit_to(self.store.max_offset)):
                 log.warning("%d committed offsets were beyond the end of their queue and are moved back to it", moved)
-                await self.persistence.save_offsets()  # before new messages take their places
+                await self.persistence.save_offsets()  # before new messages take their offsets
             self._loaded = True
             self.store.start(asyncio.get_running_loop())
             if self.group is None:
@@ -549,7 +549,7 @@ async def _packed(host: str, port: int) -> bytes:
 
 
 def _signer(options: BrokerOptions, env: Env) -> tuple[Signer, ...]:
-    """Signs what the broker asks of name servers and of its master, when it has keys; Apache's never does."""
+    """Signs requests to name servers and to the master when the broker has keys; Apache's broker never signs."""
     if options.broker_access_key is None or options.broker_secret_key is None:
         return ()
     return (Signer(options.broker_access_key, options.broker_secret_key, clock=env.clock),)

@@ -61,7 +61,7 @@ class Appender:
         return result
 
     def put(self, queue: ConsumeQueue, unit: Unit, marks: Marks, copy: bool = False) -> PutResult:
-        """Append a message to a queue; `marks` are those of its properties. `max_message_size` is not for copies."""
+        """Append a message to a queue; `marks` describe its properties. `max_message_size` does not apply to copies."""
         body, properties = unit.body, unit.properties
         born_host, store_host = unit.born_host, unit.store_host
         if len(properties) > MAX_PROPERTIES:
@@ -83,7 +83,7 @@ class Appender:
                 born_host, now, store_host, unit.reconsume_times, unit.prepared_offset, body, queue.topic_field,
                 properties,
             )  # fmt: skip
-        except BaseException:  # it cannot be encoded: restore the state before it
+        except BaseException:  # not encodable: undo the reservation
             self._log.cancel(at)
             raise
         self.last_at = at

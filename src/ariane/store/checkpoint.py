@@ -1,4 +1,4 @@
-"""What is known to be durable: the checkpoint, by store time, and the durable end, by log offset."""
+"""Records what is durable: the checkpoint by store time, the durable end by log offset."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from ariane.env import Files
 
 _TIMES = Struct(">qqq")  # log, queues, index
 _LENGTH: Final = 4096
-_MARGIN_MS: Final = 3000  # messages of one millisecond may be on both sides of a checkpoint
+_MARGIN_MS: Final = 3000  # a checkpoint may fall between messages stored in the same millisecond
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Checkpoint:
         files.replace(path, data.ljust(_LENGTH, b"\0"))
 
     def safe_time(self, *, with_index: bool) -> int:
-        """Everything stored at this time or before needs no second dispatch."""
+        """Messages stored at or before this time need not be dispatched again."""
         oldest = max(min(self.log_time, self.queue_time) - _MARGIN_MS, 0)
         return min(oldest, self.index_time) if with_index else oldest
 
@@ -57,9 +57,9 @@ class DurableEnd:
         self._files.replace(self._path, str(end).encode())
 
     def lower(self, end: int) -> None:
-        """The log was cut at `end`: what is written there from now on is not durable."""
+        """The log was truncated at `end`: bytes appended there later are not durable yet."""
         if self.load() > end:
             try:
                 self.save(end)
-            except OSError:  # a full disk: without the file nothing counts as noted, which is true too
+            except OSError:  # disk full: a missing file means that nothing is noted, which is also correct
                 self._files.remove(self._path)

@@ -1,4 +1,4 @@
-"""Which messages of the log belong to topics that were deleted, so that recovery does not bring them back."""
+"""Records deleted topics, so that recovery does not dispatch their messages again."""
 
 import json
 import logging
@@ -10,10 +10,10 @@ log = logging.getLogger("ariane.store")
 
 
 class DeletedTopics:
-    """For each deleted topic the log offset at which it was deleted: its messages before that are in no queue.
+    """Maps each deleted topic to the log offset of its deletion: older messages of it are in no queue.
 
-    A deleted topic may be created again, and its queues start over at 0. After a crash the log alone does not tell
-    that from a message with a damaged queue offset.
+    A deleted topic may be created again, and its queues start over at 0. After a crash the log alone does not
+    distinguish that from a message with a damaged queue offset.
     """
 
     def __init__(self, files: Files, path: Path) -> None:
@@ -38,13 +38,13 @@ class DeletedTopics:
         return bool(self._ends)
 
     def add(self, topics: set[str], end: int, log_min: int) -> None:
-        """Note that topics are deleted at `end`, and forget those all of whose messages have left the log."""
+        """Record the deletion of topics at `end`; drop records of topics that have no message left in the log."""
         self._ends = {topic: at for topic, at in self._ends.items() if at > log_min}
         self._ends.update(dict.fromkeys(topics, end))
         self._save()
 
     def lower(self, end: int) -> None:
-        """The log was cut at `end`: what is written there from now on is new."""
+        """The log was truncated at `end`: messages appended there later are not deleted ones."""
         if any(at > end for at in self._ends.values()):
             self._ends = {topic: min(at, end) for topic, at in self._ends.items()}
             self._save()

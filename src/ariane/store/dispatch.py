@@ -1,7 +1,7 @@
 """Dispatch (RocketMQ's reput): puts appended messages into their queues and the index, in log order.
 
-What `append` knows is handed over in memory; what comes into the log by other ways (a master's bytes, a recovery) is
-read from the log. Each byte of the log is dispatched once; `position` is the end of what was.
+Appended messages are handed over in memory; bytes that reach the log in other ways (replication, recovery) are read
+from the log. Each byte of the log is dispatched once; `position` is the end of the dispatched part.
 """
 
 import logging
@@ -65,7 +65,7 @@ class Filler:
             self.last_store_time = batch[-1].store_time
 
     def _delivery_time(self, message: Dispatched) -> int:
-        """A delayed message has the time of its delivery where others have the hash of their tag."""
+        """The tags code of a delayed message is its delivery time, of any other message the hash of its tag."""
         if message.queue.topic == TIMER_TOPIC:
             return timer_code(message.properties) or message.tags_code
         level = delay_level(message.properties)
@@ -73,7 +73,7 @@ class Filler:
 
 
 class Dispatcher:
-    """Dispatches the log. `position` is the end of what was dispatched."""
+    """Dispatches the log. `position` is the end of the dispatched part."""
 
     def __init__(self, source: Log, table: QueueTable, filler: Filler) -> None:
         self.position = 0
@@ -126,7 +126,7 @@ class Dispatcher:
         return batch[:split]
 
     def _read(self, limit: int) -> tuple[list[Dispatched], int]:
-        """Units from `position` on, from the log itself, and where they end."""
+        """Read units from the log, starting at `position`; also returns their end."""
         batch: list[Dispatched] = []
         position = self.position
         while len(batch) < limit:
@@ -138,7 +138,7 @@ class Dispatcher:
             self.last_at = at
             if found.queue is not self._table.nowhere:
                 batch.append(found)
-                # What this log takes itself one day, as a promoted slave, comes after what it copied.
+                # If this slave is promoted, its own appends continue after the copied messages.
                 if found.queue_offset >= found.queue.next_offset and is_in_queue(found.sys_flag):
                     found.queue.next_offset = found.queue_offset + 1
         return batch, position

@@ -65,8 +65,8 @@ class Puller:
         low: i64 = -1  # the part of the log that `memory` shows
         high: i64 = -1
         memory = _NOTHING
-        skip_until: i64 = -1  # a message is gone, and with it all others of its file
-        start: i64 = 0  # neighbours in the log go into one slice
+        skip_until: i64 = -1  # the message was deleted, and with it all others of its file
+        start: i64 = 0  # adjacent units share one slice
         end: i64 = 0
         count: i64 = 0
         total: i64 = 0

@@ -20,11 +20,11 @@ from ariane.store.worker import Worker
 log = logging.getLogger("ariane.store")
 
 _PAGE = 4096
-_CHECKPOINT_EVERY = 256 << 20  # bytes of log: more would make the next recovery long
+_CHECKPOINT_EVERY = 256 << 20  # bytes of log: more would make the next recovery slow
 
 
 class QueueFlusher:
-    """Writes the entries of queues that have enough of them, and from time to time all, with a new checkpoint."""
+    """Writes the entries of queues that have enough of them and, at a longer interval, all with a checkpoint."""
 
     def __init__(
         self,
@@ -99,14 +99,14 @@ class QueueFlusher:
             self._index.finished = [file for file in self._index.finished if file not in round_.finished]
 
     def plan(self) -> Checkpoint:
-        """The checkpoint that will be true when all that is dispatched now is durable."""
+        """The checkpoint to save once everything dispatched so far is durable."""
         index_time = self.checkpoint.index_time
         if self._index is not None and self._index.finished:
             index_time = max(index_time, self._index.finished[-1].end_time)
         return Checkpoint(self._flusher.flushed_time, self.dispatched_time(), index_time)
 
     def lower(self, ms: int) -> None:
-        """Lower the checkpoint to `ms` after the clock went back or the log was cut: newer messages are not durable."""
+        """Lower the checkpoint to `ms` after a clock set back or a truncation: newer messages are not durable."""
         if self._busy:  # the round saves its own plan first
             self._lower_to = ms if self._lower_to is None else min(ms, self._lower_to)
             return

@@ -25,7 +25,7 @@ class PutStatus(Enum):
 STORED: Final = frozenset(
     {PutStatus.OK, PutStatus.FLUSH_DISK_TIMEOUT, PutStatus.FLUSH_SLAVE_TIMEOUT, PutStatus.SLAVE_NOT_AVAILABLE}
 )
-"""The statuses of messages that are in the log, though perhaps not everywhere they were promised to be."""
+"""The statuses of messages that are in the log, though perhaps not flushed or replicated as configured."""
 
 
 class PutResult:
@@ -52,7 +52,7 @@ class PutResult:
         self.store_time = store_time
         self.count = count
         self.end_offset = physical_offset + size if end_offset < 0 else end_offset
-        """The end of what was appended, which `when_flushed` and replication wait for."""
+        """The log offset after the appended units; `when_flushed` and replication wait for it."""
 
     def __repr__(self) -> str:
         return f"PutResult({self.status.name}, at {self.physical_offset}, queue offset {self.queue_offset})"
@@ -122,7 +122,7 @@ class MessageFilter(Protocol):
 
 @dataclass(slots=True)
 class QueryResult:
-    """Messages of a key, newest first, and how far the index has come."""
+    """Messages of a key, newest first, and the position of the index."""
 
     slices: list[memoryview] = field(default_factory=list)
     last_update_time: int = 0
@@ -130,7 +130,7 @@ class QueryResult:
 
 
 class StoreCounters:
-    """What went in and out since the store was opened. Each costs an addition; rates are sampled from them."""
+    """Counters of puts and gets since the store was opened: one addition each; rates are sampled from them."""
 
     __slots__ = ("get_found", "get_missed", "put_bytes", "put_count", "put_failed", "transferred")
 

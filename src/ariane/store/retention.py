@@ -51,7 +51,7 @@ class Retention:
         self.options = options
         self.manual_passes = 0
         self.keepers: list[Callable[[int], bool]] = []
-        """Asked before the oldest log file is deleted, with its end; one that returns False still needs it."""
+        """Called with the end of the oldest log file before it is deleted; False keeps the file."""
         self._env = env
         self._layout = layout
         self._log = source
@@ -89,7 +89,7 @@ class Retention:
         return files.usage(self._log.folder).used_ratio, files.usage(self._layout.root).used_ratio
 
     def check_disk(self) -> bool:
-        """Refuse writes on a disk that is nearly full; True when even files that are not expired should go."""
+        """Refuse writes on a disk that is nearly full; True when files that are not expired should be deleted too."""
         used = max(self.disk_ratios()) * 100
         if used > self.options.disk_warning_percent:
             limit = self.options.disk_warning_percent
@@ -108,7 +108,7 @@ class Retention:
     # -- the log --------------------------------------------------------------------------------------------------
 
     async def _delete_log_files(self, at_once: bool) -> None:
-        """Delete from the oldest file on, never the newest, without gaps."""
+        """Delete files from the oldest on, without gaps and never the newest."""
         pause = self.options.delete_commitlog_files_interval.total_seconds()
         for count in range(FILES_A_PASS):
             oldest = self._log.expendable()
@@ -167,7 +167,7 @@ class Retention:
         return found
 
     def clean_expired_queues(self, keep: frozenset[str]) -> int:
-        """Drop the queues all of whose messages are gone."""
+        """Drop the queues that have no message left in the log."""
         expired = [q for q in self._table if q.topic not in keep and 0 <= q.max_physical < self._log.min_offset]
         for queue in expired:
             log.info("drop queue %s/%d: all its messages are gone", queue.topic, queue.queue_id)

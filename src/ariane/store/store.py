@@ -65,9 +65,9 @@ class MessageStore(StoreReader):
         self._dispatch_due = False
         self._held = False
         self._stored_listeners: list[Callable[[], None]] = []
-        self._told = 0  # the end of the log when the listeners were last called
+        self._told = 0  # end of the log at the last call of the listeners
         self.when_replicated: Callable[[int, FlushDone], None] | None = None
-        """Set by a log that other machines keep too: what `when_flushed` waits for instead of the own disk."""
+        """Set by a replicated log: `when_flushed` waits for this instead of the local disk."""
 
     # -- opening --------------------------------------------------------------------------------------------------
 
@@ -170,9 +170,9 @@ class MessageStore(StoreReader):
         self._appender.last_time = self.filler.last_store_time
         try:
             files.replace(self.layout.abort, files.boot().encode())
-        except OSError:  # a full disk: an empty file needs no block, and an unknown boot counts as another one
+        except OSError:  # disk full: an empty file needs no block, and a missing boot id counts as a reboot
             files.replace(self.layout.abort, b"")
-        if self.dispatch_behind:  # the disk was full: no message is taken before the index is complete
+        if self.dispatch_behind:  # the disk was full: refuse messages until the index is complete
             self.dispatch_now()
         self.retention.check_disk()
         report.log_min, report.log_max = self.log.min_offset, self.log.end
@@ -259,7 +259,7 @@ class MessageStore(StoreReader):
     # -- appending -----------------------------------------------------------------------------------------------
 
     def hold(self) -> None:
-        """Begin a burst: what is appended until `dispatch_now` has one store time and becomes visible at once."""
+        """Begin a burst: messages appended until `dispatch_now` get one store time and become visible together."""
         self._held = True
 
     def append(self, unit: Unit, *, copy: bool = False) -> PutResult:
@@ -274,7 +274,7 @@ class MessageStore(StoreReader):
         return result
 
     def put(self, queue: ConsumeQueue, unit: Unit, marks: Marks) -> PutResult:
-        """Like `append`, for a queue already looked up; `marks` are those of the properties."""
+        """Like `append`, for a queue already looked up; `marks` describe the properties."""
         appender = self._appender
         if self._held and not appender.moment:
             appender.moment = appender.ask_time()
@@ -321,7 +321,7 @@ class MessageStore(StoreReader):
                 self._schedule_dispatch()
 
     def _commit(self) -> None:
-        """Make appended messages readable; with a transient pool its interval does that."""
+        """Make appended messages readable; with a transient pool this is done at its commit interval."""
         if not self.log.transient:
             self.log.commit()
 
@@ -339,7 +339,7 @@ class MessageStore(StoreReader):
             self.flusher.wait(end_offset, done)
 
     def dispatch_now(self) -> None:
-        """End a burst: commit the log, put what was appended into queues and index, and tell the listeners."""
+        """End a burst: commit the log, dispatch the appended messages, and call the listeners."""
         self._held = False
         self._dispatch_due = False
         self._appender.moment = 0
@@ -386,9 +386,9 @@ class MessageStore(StoreReader):
     def truncate(self, end: int) -> None:
         """Cut log, queues, index and checkpoint at `end`, where a record begins, and continue from there.
 
-        Replication calls this when another copy of the log is right. Blocks until running writes are done. Messages
-        after `end` are gone, and waiting for one of them to be flushed fails. A crash on the way
-        leaves the log with all or some of them, and queues and index that agree with it.
+        Replication calls this when this log diverges from the authoritative one. Blocks until running writes are done.
+        Messages after `end` are lost, and callers that wait for their flush fail. A crash on the way leaves all or
+        some of them in the log, with queues and index that agree with it.
         """
         self.log.commit()
         if end == self.log.stored:
@@ -400,7 +400,7 @@ class MessageStore(StoreReader):
         last = max((queue.physical_before(end_before(queue, end)) for queue in self.table), default=-1)
         unit = self.unit_at(last) if last >= 0 else None
         store_time = 0 if unit is None else unit.store_time
-        # The checkpoint goes first: it must never cover messages that take the place of those after `end`.
+        # Lower the checkpoint first: it must never cover messages that replace those after `end`.
         self._queue_flusher.lower(store_time)
         self._durable_end.lower(end)
         self._deleted.lower(end)
@@ -438,7 +438,7 @@ class MessageStore(StoreReader):
         self.dispatcher.last_at = self._appender.last_at = -1
 
     def take_over(self) -> None:
-        """Continue a log that was copied from another broker: drop a record that is not whole, and count on.
+        """Continue a log copied from another broker: drop an incomplete last record and resume the queue offsets.
 
         Call it before the first message is appended; without copied bytes it changes nothing.
         """
@@ -451,7 +451,7 @@ class MessageStore(StoreReader):
         self._appender.last_time = max(self._appender.last_time, self.filler.last_store_time)
 
     def delete_topic(self, topic: str) -> None:
-        """Drop the queues of a topic; its messages stay in the log until that is old."""
+        """Drop the queues of a topic; its messages stay in the log until retention deletes them."""
         self._delete_topics({topic})
 
     def clean_unused_topics(self, known: set[str]) -> int:
@@ -473,7 +473,7 @@ class MessageStore(StoreReader):
         self.retention.manual_passes = MANUAL_PASSES
 
     def clean_expired_consumequeues(self) -> int:
-        """Drop the queues all of whose messages are gone from the log."""
+        """Drop the queues that have no message left in the log."""
         return self.retention.clean_expired_queues(frozenset((SCHEDULE_TOPIC, TIMER_TOPIC)))
 
     @property

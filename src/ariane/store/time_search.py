@@ -30,7 +30,7 @@ def offset_by_time(source: Log, queue: ConsumeQueue, ms: int) -> int:
 
 
 def _nearest(source: Log, queue: ConsumeQueue, first: int, ms: int) -> int:
-    """Of entry `first`, the first stored at `ms` or later, and the one before it, the nearer one."""
+    """The nearer to `ms` of entry `first` (the first stored at `ms` or later) and the entry before it."""
     if first == queue.min_offset:
         return first
     if first == queue.max_offset:

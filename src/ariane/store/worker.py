@@ -13,7 +13,7 @@ Done = Callable[[BaseException | None], None]
 
 
 class Worker:
-    """Runs jobs in order. When it is not started, the caller runs the job at once, which makes tests exact."""
+    """Runs jobs in order. When it is not started, the caller runs the job at once, which makes tests deterministic."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -81,7 +81,7 @@ class Worker:
             self._loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> bool:
-        """Report what is done so far; True when there was something. `drain` may have reported it already."""
+        """Report the finished jobs; True if there were any. `drain` may have reported them already."""
         reported = False
         while not self._reports.empty():
             done, error = self._reports.get()

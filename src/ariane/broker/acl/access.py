@@ -1,4 +1,4 @@
-"""Puts a broker's access control together."""
+"""Builds the access control of a broker from its options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ariane.settings import ConfigError
 
 
 class BrokerAccess:
-    """The rules, the gate in front of all handlers, and the watch on the files."""
+    """The rules, the gate before all handlers, and the watch on the rules files."""
 
     def __init__(self, options: BrokerOptions, env: Env, unit_at: UnitAt, topics_of: TopicsOf) -> None:
         if not options.rocketmq_home:

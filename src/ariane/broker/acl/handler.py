@@ -36,7 +36,7 @@ _WHITE: Final = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
 
 
 class AclHandler:
-    """Changes and shows the rules. The gate lets administrators through alone; secret keys are never shown."""
+    """Changes and shows the rules. The gate admits only administrators; secret keys are never shown."""
 
     def __init__(self, rules: LiveRules | None, options: LiveOptions, address: Callable[[], str]) -> None:
         self._rules = rules

@@ -1,7 +1,7 @@
 """The rule of every request that a broker answers; a request without one is refused.
 
 Needs are computed from the same parsed header or body that the handler uses, so that no request can show the gate one
-topic and the handler another. A request that names a message by its place needs rights on that message's topic.
+topic and the handler another. A request that names a message by its log offset needs rights on that message's topic.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def broker_rules(
 ) -> Mapping[int, Rule]:
     """The table.
 
-    `unit_at` finds the message at a place of the log, `topics_of` the topics in which a group has offsets; the cluster
+    `unit_at` finds the message at a log offset, `topics_of` the topics in which a group has offsets; the cluster
     names the topic of replies.
     """
     placed = _Placed(unit_at)
@@ -156,7 +156,7 @@ def broker_rules(
         ),
         Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: account,
         Code.GET_BROKER_RUNTIME_INFO: account,
-        # What slaves and masters ask of each other; those of Apache's do not sign.
+        # Requests between slaves and masters; Apache's brokers do not sign theirs.
         BROKER_PROMOTED: trusted,
         Code.GET_ALL_TOPIC_CONFIG: trusted,
         Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: trusted,
@@ -297,7 +297,7 @@ def _correction(request: Command) -> Iterable[Need]:
 
 
 class _Placed:
-    """Requests that name a message by its place in the log."""
+    """Requests that name a message by its log offset."""
 
     def __init__(self, unit_at: UnitAt) -> None:
         self._unit_at = unit_at
@@ -312,18 +312,18 @@ class _Placed:
 
     def end_transaction(self, request: Command) -> Iterator[Need]:
         unit = self._unit_at(EndTransactionRequest.parse(request.fields).commit_log_offset)
-        if unit is None:  # refused here: a decision may wait for recovery, and a message appear at this place meanwhile
+        if unit is None:  # refuse: while the decision waits for recovery, a message may be stored here
             raise ResponseError(ResponseCode.SYSTEM_ERROR, "Find prepared transaction message failed")
         yield _origin(unit), PUB
 
     def _read(self, offset: int) -> Iterator[Need]:
-        """Nothing when there is no message: the handler answers so."""
+        """No needs when there is no message: the handler answers with the error."""
         unit = self._unit_at(offset)
         if unit is not None:
             yield _origin(unit), SUB
 
 
 def _origin(unit: Unit) -> str:
-    """The topic that a message is for: a delayed or half message waits in one of the broker's own."""
+    """The real topic of a message: delayed and half messages are stored in a system topic."""
     topic = topic_of(unit)
     return properties_of(unit).get(REAL_TOPIC, topic) if topic in _REDIRECTED else topic

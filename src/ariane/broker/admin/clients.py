@@ -26,7 +26,7 @@ from ariane.protocol.headers import GetConsumerConnectionListRequest, GetProduce
 from ariane.remoting import Connection
 
 INCONSISTENCY = "subscriptionInconsistency"
-"""Ariane's own member of a consumer connection body; Apache's tools pass it over."""
+"""Ariane's own member of a consumer connection body; Apache's tools ignore it."""
 
 
 class AdminClientsHandler:

@@ -69,7 +69,7 @@ class AdminGroupsHandler:
 
 
 def _check(config: SubscriptionGroupConfig) -> None:
-    """Refuse numbers that would fail later, far from the request that brought them."""
+    """Refuse numbers that would cause a failure only later, outside of this request."""
     if not 0 <= config.retry_queue_nums <= _MOST_RETRY_QUEUES:
         raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{config.retry_queue_nums} retry queues are out of range")
     if not -1 <= config.retry_max_times <= _INT_MAX:

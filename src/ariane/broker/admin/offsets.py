@@ -25,7 +25,7 @@ class AdminOffsetsHandler:
         self._delay = delay
 
     def all_consumers(self, _: Connection, request: Command) -> Command:
-        """GET_ALL_CONSUMER_OFFSET: every committed offset; for a returning master those that were committed here."""
+        """GET_ALL_CONSUMER_OFFSET: every committed offset; for a returning master those committed on this slave."""
         if request.fields.get(COMMITTED_HERE):
             return request.reply(body=ConsumerOffsetTable(self._offsets.committed_here).encode())
         return request.reply(body=self._offsets.table().encode())
@@ -46,7 +46,7 @@ class AdminOffsetsHandler:
         return request.reply()
 
     def _is_read(self, group_name: str, topic: str) -> bool:
-        """Whether a group subscribes to a topic; an offline group may have."""
+        """Whether a group subscribes to a topic; an offline group is assumed to."""
         group = self._clients.consumer_group(group_name)
         return group is None or not group.subscriptions or topic in group.subscriptions
 

@@ -1,4 +1,4 @@
-"""Requests that the broker relays to a consumer: for its state, and to consume one message now."""
+"""Requests that the broker relays to a consumer: report its state, or consume one message now."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RelayHandler:
         self._options = options
 
     async def running_info(self, _: Connection, request: Command) -> Command:
-        """GET_CONSUMER_RUNNING_INFO: a consumer's own account of its state."""
+        """GET_CONSUMER_RUNNING_INFO: the state that a consumer reports of itself."""
         header = GetConsumerRunningInfoRequest.parse(request.fields)
         return await self._call(request, header.consumer_group, header.client_id, request.fields, request.body)
 
@@ -80,7 +80,7 @@ class RelayHandler:
         return client
 
     async def status(self, _: Connection, request: Command) -> Command:
-        """INVOKE_BROKER_TO_GET_CONSUMER_STATUS: the offsets that each member of a group is at."""
+        """INVOKE_BROKER_TO_GET_CONSUMER_STATUS: the offsets that each member of a group has reached."""
         header = GetConsumerStatusRequest.parse(request.fields)
         group = self._clients.consumer_group(header.group)
         if group is None or not group.members:

@@ -155,7 +155,7 @@ def _queues(config: TopicConfig, queue_id: int, offset: int | None) -> list[int]
 
 
 def _body_for_cpp(offsets: dict[MessageQueue, int]) -> bytes:
-    """The C++ client does not read objects as keys: it takes a list."""
+    """The C++ client cannot parse objects as map keys: send it a list."""
     rows = [
         {"topic": queue.topic, "brokerName": queue.broker_name, "queueId": queue.queue_id, "offset": offset}
         for queue, offset in offsets.items()

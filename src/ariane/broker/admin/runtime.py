@@ -61,7 +61,7 @@ class RuntimeInfoHandler:
         return request.reply(body=KVTable(self.figures()).encode())
 
     def figures(self) -> dict[str, str]:
-        """All figures by name. Those of thread pools, which do not exist here, show that nothing waits."""
+        """All figures by name. Thread pools do not exist here: their figures are those of empty queues."""
         options, store = self._options.current, self._store
         first = store.unit_at(store.log_min)
         usage = self._files.usage(Path(options.store_path_root_dir))
@@ -91,7 +91,7 @@ class RuntimeInfoHandler:
         }
 
     def _inconsistencies(self) -> dict[str, str]:
-        """Ariane's own rows, shown once a group was found whose members subscribe to different things."""
+        """Ariane's own rows, shown once the members of some group were found to have different subscriptions."""
         seen = self._clients.inconsistencies_seen
         if not seen:
             return {}

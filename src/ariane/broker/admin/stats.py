@@ -87,7 +87,7 @@ class AdminStatsHandler:
         return rows
 
     def _add_topic(self, stats: ConsumeStats, group_name: str, topic: str, *, read_queues: bool) -> bool:
-        """Add a topic's queues, unless it is unknown or the group, being online, reads other topics."""
+        """Add a topic's queues, unless it is unknown or the group is online and not subscribed to it."""
         config = self._topics.get(topic)
         if config is None or not self._progress.reads(group_name, topic):
             return False

@@ -74,7 +74,7 @@ BROKER_OPTIONS = (
     Option("consumerFallbehindThreshold", int, 16 * 1024**3, high=LONG_MAX, live=True),
     Option("brokerFastFailureEnable", bool, True, live=True),
     Option("waitTimeMillsInSendQueue", int, 200, low=1, high=LONG_MAX, live=True),
-    ignored("waitTimeMillsInPullQueue", int, 5000),  # only sends are refused for waiting too long
+    ignored("waitTimeMillsInPullQueue", int, 5000),  # only sends are refused after waiting too long
     ignored("waitTimeMillsInHeartbeatQueue", int, 31000),
     ignored("waitTimeMillsInTransactionQueue", int, 3000),
     Option("startAcceptSendRequestTimeStamp", int, 0, high=LONG_MAX, live=True, unit="ms"),

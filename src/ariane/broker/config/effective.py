@@ -12,14 +12,14 @@ DLEDGER_ID = -1
 
 
 def effective(settings: Settings) -> Settings:
-    """The settings with all values that follow from others; a ConfigError when they contradict each other."""
+    """The settings with all derived values; a ConfigError when they contradict each other."""
     _check_role(settings)
     _check_dledger(settings)
     for name, other in (("brokerAccessKey", "brokerSecretKey"), ("brokerSecretKey", "brokerAccessKey")):
         if settings[name] and not settings[other]:
             raise settings.error(name, f"goes together with {other}: set both, or neither")
     derived: dict[str, Value | None] = {
-        "haListenPort": _ha_port(settings),  # as in Apache's broker a value of the file does not count
+        "haListenPort": _ha_port(settings),  # as in Apache's broker, a configured value is ignored
         "brokerId": _broker_id(settings),
         "bitMapLengthConsumeQueueExt": bloom_bits(
             _number(settings, "maxErrorRateOfBloomFilter"), _number(settings, "expectConsumerNumUseFilter")

@@ -26,7 +26,7 @@ class LiveOptions:
         self._listeners.append(listener)
 
     def change(self, options: BrokerOptions) -> None:
-        """Replace the options and tell the listeners, in the order in which they came."""
+        """Replace the options and call the listeners in the order of their registration."""
         self.current = options
         for listener in self._listeners:
             listener(options)

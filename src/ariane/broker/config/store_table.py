@@ -49,7 +49,7 @@ STORE_OPTIONS = (
     Option("deleteCommitLogFilesInterval", int, 100, live=True, unit="ms"),
     Option("deleteConsumeQueueFilesInterval", int, 100, live=True, unit="ms"),
     Option("destroyMapedFileIntervalForcibly", int, 120000, live=True, unit="ms"),
-    ignored("redeleteHangedFileInterval", int, 120000),  # a file that hangs is looked at in every pass
+    ignored("redeleteHangedFileInterval", int, 120000),  # a file still in use is checked in every pass
     Option("deleteWhen", str, "04", check=hours_of_day, live=True, important=True),
     Option("diskMaxUsedSpaceRatio", int, 75, low=10, high=95, live=True, unit="percent"),
     Option("fileReservedTime", int, 72, low=1, live=True, unit="hours", important=True),
@@ -73,7 +73,7 @@ STORE_OPTIONS = (
     Option("maxIndexNum", int, 20_000_000, low=2),
     Option("maxMsgsNumBatch", int, 64, low=1, live=True),
     Option("messageIndexSafe", bool, False, important=True),
-    Option("haListenPort", int, 10912, high=65536),  # a value of the file does not count: listenPort + 1
+    Option("haListenPort", int, 10912, high=65536),  # a configured value is ignored: always listenPort + 1
     Option("haSendHeartbeatInterval", int, 5000, low=1, unit="ms"),
     Option("haHousekeepingInterval", int, 20000, low=1, unit="ms"),
     Option("haTransferBatchSize", int, 32 * 1024, low=1, high=4 * 1024**2 - 12),  # a slave's buffer has 4 MiB

@@ -21,14 +21,14 @@ from ariane.store import STORED, PutResult, PutStatus
 
 log = logging.getLogger("ariane.broker.delay")
 
-BATCH = 64  # messages of one level before others get their turn
+BATCH = 64  # messages of one level delivered before the next level's turn
 SHORTEST = 0.01  # seconds: messages due within this time are delivered together
 RETRY = 0.1  # seconds until a delivery that the store refused is tried again
-IDLE = 1.0  # longest wait: nothing announces messages that came by replication
+IDLE = 1.0  # longest wait: replicated messages are not announced
 
 
 class ScheduleLog(Protocol):
-    """What delayed messages need of the store."""
+    """The part of the store that delayed messages use."""
 
     def min_offset(self, topic: str, queue_id: int) -> int: ...
 
@@ -85,7 +85,7 @@ class _Level:
 
 
 class Delay:
-    """The levels, and the task that delivers what is due: never early, never lost, across restarts."""
+    """The levels, and the task that delivers due messages: never early, never lost, across restarts."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Delay:
         self.correct()
 
     def copy(self, text: bytes) -> None:
-        """Take the progress of a master, whose queues may be longer for now."""
+        """Take over the progress of a master, whose queues may still be longer."""
         table = DelayOffsetTable.decode(text).offset_table
         for level in self._levels:
             level.offset = table.get(level.number, 0)
@@ -198,19 +198,19 @@ class Delay:
         try:
             await asyncio.wait({sleeper, news}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            # Not awaited: a `stop` that came meanwhile would cancel that wait, and be lost with it.
+            # Not awaited: a concurrent `stop` would cancel only that wait and be lost.
             sleeper.cancel()
             news.cancel()
 
     def deliver_due(self) -> float:
-        """Deliver what is due now, a batch of each level; return the seconds until the next turn."""
+        """Deliver the due messages, a batch of each level; return the seconds until the next turn."""
         now = self._clock.now_ms()
         waits = [self._announced_wait(now)]
         waits += [self._deliver_level(level) for level in self._levels]
         return min(waits)
 
     def _announced_wait(self, now: int) -> float:
-        """Seconds until the announced message is due; when it is overdue and has no entry yet, look again soon."""
+        """Seconds until the announced message is due; a short time when it is overdue but has no queue entry yet."""
         due, self._wake_at = self._wake_at, None
         if due is None:
             return IDLE

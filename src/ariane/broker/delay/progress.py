@@ -14,9 +14,9 @@ log = logging.getLogger("ariane.broker.delay")
 
 
 class DelayProgress:
-    """Saves how far each level has delivered, once the delivered messages are on the disk.
+    """Saves the offset that each level has delivered, once the delivered messages are on the disk.
 
-    The other way round a power cut would lose a message that counts as delivered.
+    In the opposite order a power cut would lose a message that counts as delivered.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ Figures = tuple[float, float, float, float, float, float]
 
 
 class ConsumerPoll:
-    """Keeps the figures that consumers gave in the last round; those of consumers that left are dropped with it."""
+    """Keeps the figures that consumers reported in the last round; each round replaces all of them."""
 
     def __init__(self, clients: ClientTable) -> None:
         self._clients = clients
@@ -76,5 +76,5 @@ async def _ask(group: str, member: ClientInfo, topics: set[str]) -> list[tuple[s
             ),
         )
         for topic, status in statuses.items()
-        if topic in topics  # a client names no others: what it says must not make series
+        if topic in topics  # known topics only: a client must not be able to create series at will
     ]

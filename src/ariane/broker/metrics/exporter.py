@@ -1,7 +1,7 @@
 """The families of rocketmq-exporter about topics, groups, clients and the broker.
 
-Names and labels are the exporter's. A broker shows its own share: the exporter adds up all brokers for the families
-without a `broker` label, and so does `sum by (group, topic)` in a query.
+Names and labels are the exporter's. A broker exports only its own figures: the exporter adds up all brokers for the
+families without a `broker` label; here `sum by (group, topic)` in a query does that.
 """
 
 from collections.abc import Callable, Iterable
@@ -57,7 +57,7 @@ CLIENT_FAMILIES = (
 )
 
 Slaves = Callable[[], Iterable[tuple[str, int]]]
-"""The address of each slave, and how many bytes of the log it does not have."""
+"""The address of each slave, and its lag in bytes of the log."""
 
 
 class ExporterFamilies:
@@ -115,7 +115,7 @@ class ExporterFamilies:
             yield metric, ((labels, figures[place]) for labels, figures in self._consumers.rows())
 
     def _members(self, sample: Sample) -> Rows:
-        """The consumers of each group that consumes anything, also of those that have none online."""
+        """The online consumers of each group that has subscribed or committed, 0 included."""
         for group in sorted({row.group for row in sample.groups}):
             found = self._clients.consumer_group(group)
             members = [] if found is None else list(found.members.values())

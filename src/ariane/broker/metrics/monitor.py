@@ -1,4 +1,4 @@
-"""Puts the figures, checks and pages of a broker together."""
+"""Assembles metrics, health checks and HTTP pages of a broker."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -66,7 +66,7 @@ class Monitor:
         current = options.current
         cluster, broker = current.broker_cluster_name, current.broker_name
         self.slaves: Callable[[], Iterable[tuple[str, int]]] = lambda: ()
-        """The address of each slave, and how many bytes of the log it does not have."""
+        """The address of each slave, and its lag in bytes of the log."""
         self.consumers = ConsumerPoll(clients)
         self.registry = registry = Registry()
         registry.add(

@@ -116,7 +116,7 @@ class NativeFamilies:
                 yield row.native, total
 
     def _dead_letters(self, sample: Sample) -> Rows:
-        """The ends of the queues of dead letters: every one that was ever stored."""
+        """The end offsets of dead-letter queues: the number of dead letters ever stored."""
         for row in sample.dead_letters:
             labels = label_text({"topic": row.topic, "consumer_group": row.group})
             yield f"{self._node},{labels}", row.consumed

@@ -11,7 +11,7 @@ from ariane.ops.probes import Check
 
 
 class LedgerMember(Protocol):
-    """What is shown of a member of a DLedger group."""
+    """The figures of a DLedger member."""
 
     @property
     def leader(self) -> str | None: ...
@@ -21,7 +21,7 @@ class LedgerMember(Protocol):
 
     @property
     def frozen(self) -> str:
-        """Why the member takes no part; empty when it does."""
+        """Why the member does not take part in the group; empty when it does."""
         ...
 
 

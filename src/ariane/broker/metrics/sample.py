@@ -1,6 +1,6 @@
-"""What one scrape reads of the broker's tables: a row for each topic, and for each topic and group.
+"""One scrape's reading of the broker's tables: a row for each topic, and for each topic and group.
 
-Reading takes many small steps, between which the event loop may have a turn: the rows are not of one moment.
+Reading yields to the event loop between small steps: the rows are not a consistent snapshot.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ class GroupRow:
     online: int
     broadcasting: bool
     lag: int = 0
-    """Messages that wait."""
+    """Messages not consumed yet."""
     diff: int = 0
     """The same as RocketMQ computes it: below 0 where an offset is beyond the end of its queue."""
     consumed: int = 0
@@ -120,7 +120,7 @@ class Sampler:
         self._times: dict[tuple[str, str, int], tuple[int, int]] = {}  # offset and store time, by queue and group
 
     def take(self, sample: Sample) -> Iterator[None]:
-        """Fill the sample; each yield is a turn for the event loop."""
+        """Fill the sample; each yield lets the event loop run."""
         self._stats.refresh()
         yield
         yield from self._take_topics(sample)
@@ -169,7 +169,7 @@ class Sampler:
                 if end > consumed:
                     sample.queues.append((end - consumed, topic, group, queue_id))
                     known = self._times.get((topic, group, queue_id), (-1, -1))
-                    if known[0] != consumed and spent < TIME_BUDGET:  # else the time of an earlier scrape must do
+                    if known[0] != consumed and spent < TIME_BUDGET:  # else use the time of an earlier scrape
                         began = self._clock.monotonic()
                         known = consumed, self._oldest(topic, queue_id, consumed)
                         spent += self._clock.monotonic() - began

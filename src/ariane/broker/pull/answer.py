@@ -38,7 +38,7 @@ def _pieces() -> list[bytes]:
 
 _PIECES: Final = _pieces()
 _TEMPLATE: Final = b"%d".join(_PIECES)
-_OPENING: Final = bytes(HEAD_SIZE) + _PIECES[0]  # the head is known when all is written
+_OPENING: Final = bytes(HEAD_SIZE) + _PIECES[0]  # the lengths are known when everything is written
 _writer: Final = BytesWriter()
 
 

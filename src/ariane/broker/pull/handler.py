@@ -31,7 +31,7 @@ from ariane.store.results import MessageFilter
 
 _MASTER: Final = 0
 _FOUND: Final = GetStatus.FOUND
-_LARGEST_PARKED: Final = 1 << 16  # bytes of a pull that is kept; a larger one is answered at once
+_LARGEST_PARKED: Final = 1 << 16  # largest request in bytes that is parked; a larger one is answered at once
 _CODES: Final = {
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
     GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -85,7 +85,7 @@ class PullHandler:
         return self._pull(connection, request, pulling_in(request), may_wait=True)
 
     def resume(self, parked: Parked) -> None:
-        """Answer a parked pull with what there is now."""
+        """Answer a parked pull with the messages available now."""
         connection, request = parked.connection, parked.request
         try:
             response = self._pull(connection, request, pulling_in(request), may_wait=False)
@@ -105,7 +105,7 @@ class PullHandler:
         if moved is not None and moved != pull.queue_offset:
             return self._send_elsewhere(request, pull, moved)
         offsets.reading(target.key, queue_id, connection.peer)
-        most = max(kind.max_msg_nums, 1)  # as in Apache's broker the first message is never too much
+        most = max(kind.max_msg_nums, 1)  # as in Apache's broker, the first message is returned whatever its size
         lane = target.lane(queue_id)
         result = self._store.get_from(lane.queue, pull.queue_offset, most, filter)
         if result.status is _FOUND:
@@ -184,7 +184,7 @@ class PullHandler:
         return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
 
     def _offset_moved(self, pull: Pulling, result: GetResult) -> ResponseCode:
-        """A master corrects the reader and stores an event for operators; a slave, which may lag, has it try again."""
+        """A master corrects the offset and stores an event for operators; a slave may lag, so it asks for a retry."""
         options = self._options.current
         if self._is_slave and not options.offset_check_in_slave:
             return ResponseCode.PULL_RETRY_IMMEDIATELY

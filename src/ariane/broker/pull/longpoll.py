@@ -14,8 +14,8 @@ from ariane.store.results import MessageFilter
 
 log = logging.getLogger("ariane.broker")
 
-TICK: Final = 1.0  # seconds between looks at the clock
-LOOK: Final = 5  # ticks between looks at the queues: a pull whose filter skips messages moves on
+TICK: Final = 1.0  # seconds between checks for expired pulls
+LOOK: Final = 5  # ticks between checks of the queues: a pull whose filter skips messages advances
 
 
 class Parked:
@@ -114,7 +114,7 @@ class LongPoll:
             self._answer([parked for parked in self._parked.get(key, ()) if _wants(parked, new)])
 
     def tick(self) -> None:
-        """Answer the pulls whose time is up and, now and then, those whose queue has grown past them."""
+        """Answer the expired pulls and, every few ticks, those whose queue has grown past their offset."""
         now = self._clock.monotonic()
         self._ticks += 1
         look = self._ticks % LOOK == 0
@@ -127,12 +127,12 @@ class LongPoll:
         self._answer(due)
 
     def connection_closed(self, connection: Connection) -> None:
-        """Forget the pulls of a connection; the cost is that of its own pulls."""
+        """Drop the pulls of a connection; cost is proportional to its own pulls."""
         for parked in list(self._of.get(connection, ())):
             self._remove(parked)
 
     def periodic(self) -> Periodic:
-        """The look at the clock."""
+        """The check for expired pulls."""
         return Periodic(self._clock, TICK, self.tick, name="long polling")
 
     def _answer(self, due: list[Parked]) -> None:
@@ -141,7 +141,7 @@ class LongPoll:
         for parked in due:
             try:
                 self.resume(parked)
-            except Exception:  # the others must be answered all the same
+            except Exception:  # still answer the others
                 log.exception("a pull of %s queue %d cannot be answered", parked.topic, parked.queue_id)
 
     def _remove(self, parked: Parked) -> None:
@@ -159,7 +159,7 @@ class LongPoll:
 
 
 def _wants(parked: Parked, messages: list[Dispatched]) -> bool:
-    """Whether a pull wants one of these messages: a filter that takes none of them would be woken in vain."""
+    """Whether the filter of a pull matches one of these messages; if not, waking it would find nothing."""
     filter = parked.filter
     if filter is None:
         return True

@@ -1,4 +1,4 @@
-"""Subscriptions of consumers, compiled to the filters that the store asks."""
+"""Subscriptions of consumers, compiled to the filters that the store applies."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Subscriptions:
         self._built: dict[tuple[str | None, str | None], MessageFilter | None] = {}
 
     def filter_of(self, kind: PullKind, config: SubscriptionGroupConfig) -> MessageFilter | None:
-        """The filter of a pull that relies on what the group's heartbeats said."""
+        """The filter of a pull that relies on the subscription in the group's heartbeats."""
         group = self._clients.consumer_group(kind.consumer_group)
         if group is None:
             raise ResponseError(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ}")
@@ -54,7 +54,7 @@ class Subscriptions:
         return self._of_subscription(group.name, subscription, kind.sub_version)
 
     def filter_in(self, kind: PullKind) -> MessageFilter | None:
-        """The filter of a pull that brings its subscription along."""
+        """The filter of a pull that carries its own subscription."""
         return self._build(kind.subscription, kind.expression_type)
 
     def _of_subscription(self, group: str, subscription: SubscriptionData, version: int) -> MessageFilter | None:
@@ -68,7 +68,7 @@ class Subscriptions:
         return filter
 
     def _check_filter_data(self, group: str, subscription: SubscriptionData, version: int) -> None:
-        """Check that the expression of the group's heartbeats is there, and not older than what the puller knows."""
+        """Check that the group's heartbeats gave an expression, and that it is not older than the puller's version."""
         data = self._filters.get(subscription.topic, group)
         if data is None:
             remark = "The broker's consumer filter data is not exist!Your expression may be wrong!"

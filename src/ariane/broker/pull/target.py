@@ -1,4 +1,4 @@
-"""Groups and topics as the pull path sees them: whether a group may pull is decided once, then remembered."""
+"""Groups and topics on the pull path: whether a group may pull is checked once, then cached."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ariane.store.results import MessageFilter
 
 
 class PullLane:
-    """One queue that a group pulls, and the counters of what it is given."""
+    """One queue that a group pulls, and the counters of its deliveries."""
 
     __slots__ = ("cell", "queue")
 
@@ -31,7 +31,7 @@ class PullLane:
 class PullTarget:
     """A group, and a topic that it may pull from. `key` is that of its offsets.
 
-    `filter` is the one that pulls of the kind `filtered` bring along.
+    `filter` is the filter that pulls of the kind `filtered` carry.
     """
 
     __slots__ = ("_lanes", "_stats", "_store", "filter", "filtered", "group", "key", "read_queues", "topic")
@@ -61,7 +61,7 @@ class PullTarget:
 
 
 class PullTargets:
-    """The groups that were found to be allowed to pull from a topic, forgotten when either or the options change."""
+    """Cache of the groups that may pull from a topic; dropped when group, topic or options change."""
 
     def __init__(
         self, topics: TopicTable, groups: GroupTable, store: MessageStore, stats: BrokerStats, options: LiveOptions

@@ -1,4 +1,4 @@
-"""The log's way between the brokers of one name: `LogToSlaves` runs on a master, `LogFromMaster` on a slave."""
+"""Copies the log between the brokers of one name: `LogToSlaves` runs on a master, `LogFromMaster` on a slave."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class LogFromMaster:
         self._following = asyncio.get_running_loop().create_task(self._follow(), name="follow the master")
 
     async def stop(self) -> None:
-        """Leave the master."""
+        """Stop following the master."""
         task, self._following = self._following, None
         if task is not None:
             task.cancel()
@@ -166,7 +166,7 @@ class LogFromMaster:
         return state.log_min, state.log_max
 
     def rows(self) -> dict[str, str]:
-        """The rows of brokerStatus: whom this slave follows, and how that goes."""
+        """The rows of brokerStatus: the master that this slave follows, and the state of the copy."""
         if self.slave is None:
             return {"haState": "waiting for the address of the master"}
         state = self.slave.state

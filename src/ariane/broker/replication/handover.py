@@ -1,4 +1,4 @@
-"""The master's role passes from one broker to another: promotion of a slave, return of the old master."""
+"""Moves the master role from one broker to another: promotion of a slave, return of the old master."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger("ariane.broker.replication")
 
 
 class Leading:
-    """Runs on a master, before everything else that does: the log becomes this broker's to continue."""
+    """The first part to run on a new master: prepares the log for this broker's own appends."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Leading:
         self._metadata = metadata
 
     async def start(self) -> None:
-        """Finish the copied log, begin an epoch or a run of it; a promotion limits offsets to what the queues have."""
+        """Finish the copied log, start an epoch or a new run of it; a promotion caps offsets at the queue ends."""
         store, epochs = self._store, self._epochs
         store.take_over()
         await self._metadata.forget()
@@ -57,7 +57,7 @@ class Leading:
         self._role.epoch = entry.epoch
 
     def _find_topics(self) -> None:
-        """Create the topics that have messages and whose configuration the old master did not hand on in time."""
+        """Create topics for messages whose topic configuration was not copied from the old master in time."""
         for topic in self._store.table.topics() - self._topics.names():
             queues = max(queue.queue_id for queue in self._store.table.of_topic(topic)) + 1
             try:
@@ -66,13 +66,13 @@ class Leading:
                 log.error("the messages of topic %s cannot be read: %s", topic, error)
 
     async def stop(self) -> None:
-        """Nothing runs."""
+        """Nothing to stop."""
 
 
 class Handover:
     """Promotes this broker, and makes it a slave when another one was promoted.
 
-    Two brokers cannot tell a dead peer from a cut network, so nothing here elects: an operator promotes.
+    Two brokers cannot distinguish a dead peer from a network partition, so there is no election: an operator promotes.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Handover:
     # A master that returns.
 
     async def before_start(self) -> None:
-        """Before a master serves: follow a newer one, or take the offsets that slaves kept while this one was away."""
+        """Before a master serves: follow a newer master, or take the offsets committed on slaves during its absence."""
         self._record.load()
         role = self._role
         if self._record.role is RoleKind.SLAVE:
@@ -128,7 +128,7 @@ class Handover:
                     self._offsets.raise_to(key, queue_id, offset)
 
     def newer_master(self, epoch: int, address: str) -> None:
-        """Another broker says, or is said, to be the master of a newer epoch: ask it, then follow it."""
+        """Another broker is reported as master of a newer epoch: confirm that with it, then follow it."""
         if self._elected or self._role.is_slave or epoch <= self._role.epoch:
             return
         if self._following is None or self._following.done():
@@ -238,7 +238,7 @@ class Handover:
         return states
 
     def _check_safe(self, others: dict[str, PeerState]) -> None:
-        """Refuse a promotion beside a live master, or of a slave that has less than another."""
+        """Refuse a promotion while the master is alive, or of a slave whose log is behind another slave's."""
         end = self._store.log_max
         for address, state in others.items():
             if state.is_master:

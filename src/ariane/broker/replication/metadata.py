@@ -27,14 +27,14 @@ from ariane.store.units.reading import Dispatched
 log = logging.getLogger("ariane.broker.replication")
 
 INTERVAL: Final = 10.0  # seconds between two rounds, as in Apache's slave
-SHORT: Final = 1.0  # seconds: how often the progress that waits for the log is looked at
+SHORT: Final = 1.0  # seconds between checks whether pending progress can be applied
 
 
 class MetadataCopy:
     """Runs on a slave: copies the master's tables at once and each 10 s.
 
-    The progress of delays and of transaction checks counts messages that the master has stored again. It is taken when
-    the log here has reached the end that the master's log had: earlier, a promotion would lose those messages.
+    The progress of delays and of transaction checks refers to messages that the master has stored again. It is applied
+    once the local log has reached the end that the master's log had: earlier, a promotion would lose those messages.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class MetadataCopy:
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._short = Periodic(clock, SHORT, self._each_second, name="take progress that waited for the log")
-        self._asked: set[str] = set()  # topics that a round was begun for, since the last one that was due
+        self._asked: set[str] = set()  # topics that triggered a round since the last regular one
         self.rounds = 0
         """Complete rounds since the start."""
         self.failure = ""
@@ -84,7 +84,7 @@ class MetadataCopy:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="copy the master's tables")
 
     async def stop(self) -> None:
-        """Stop copying. What clients committed here is in the table of offsets."""
+        """Stop copying. Offsets that clients committed here are in the table of offsets."""
         await self._short.stop()
         task, self._task = self._task, None
         if task is not None:
@@ -95,7 +95,7 @@ class MetadataCopy:
         self._offsets.copies_master = False
 
     async def forget(self) -> None:
-        """The broker is a master now: what was committed here is the master's."""
+        """The broker is a master now: offsets committed here are the master's."""
         self._offsets.committed_here.clear()
         await self._save()
 
@@ -109,11 +109,11 @@ class MetadataCopy:
                 self._asked.clear()
 
     def soon(self) -> None:
-        """Copy the tables now: the master is back, or has something new."""
+        """Copy the tables now: the master is back, or its tables have changed."""
         self._news.set()
 
     def _dispatched(self, messages: list[Dispatched]) -> None:
-        """Ask at once for a topic that is new: until it is here, its messages cannot be read."""
+        """Copy the tables at once for a new topic: its messages cannot be read before."""
         if self._task is None:
             return
         for message in messages:
@@ -186,7 +186,7 @@ class MetadataCopy:
         await self._take_waiting()
         await self._save()
 
-    # What clients committed here, over restarts.
+    # Offsets that clients committed here, kept over restarts.
 
     async def _save(self) -> None:
         data = self._encode()

@@ -1,4 +1,4 @@
-"""Questions to the other brokers of the same name: the master of a slave, the slaves of a master."""
+"""Requests to the other brokers of the same name: the master of a slave, the slaves of a master."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TIMEOUT: Final = 3.0  # seconds, as Apache's slave waits
 
 @dataclass(frozen=True, slots=True)
 class PeerState:
-    """What a broker says of itself. An Apache broker has no epoch: 0."""
+    """The state that a broker reports of itself. The epoch of an Apache broker is 0."""
 
     epoch: int
     is_master: bool
@@ -32,7 +32,7 @@ class PeerState:
 
 
 class Peers:
-    """Asks other brokers. Every call raises ArianeError when there is no good answer."""
+    """Sends requests to other brokers. Every call raises ArianeError when there is no valid answer."""
 
     def __init__(self, client: Client, name: str, name_servers: Callable[[], list[str]]) -> None:
         self._client = client
@@ -72,7 +72,7 @@ class Peers:
         return found
 
     async def committed_at(self, address: str) -> ConsumerOffsetTable:
-        """The offsets that clients committed on a slave while it served them; of an Apache slave, all it has."""
+        """The offsets that clients committed on a slave while it served them; of an Apache slave, all its offsets."""
         answer = await self.ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET, {COMMITTED_HERE: "true"})
         return ConsumerOffsetTable.decode(answer.body)
 

@@ -20,14 +20,14 @@ FILE_NAME: Final = "role.json"
 
 class _Content(msgspec.Struct, rename="camel"):
     configured: str
-    """brokerRole and brokerId of broker.conf when this was written: an operator who changes them overrules this."""
+    """brokerRole and brokerId of broker.conf when this was written; after a change there this record is ignored."""
     role: RoleKind
     broker_id: int
     shares_log: bool = False
 
 
 class RoleRecord:
-    """The role at the next start: that of broker.conf until a promotion, then the one since."""
+    """The role at the next start: that of broker.conf or, after a promotion, the role it gave."""
 
     def __init__(self, files: Files, options: BrokerOptions) -> None:
         self._file = ConfigFile(Path(options.store_path_root_dir) / "config" / FILE_NAME, files)
@@ -35,10 +35,10 @@ class RoleRecord:
         self.role = RoleKind(options.broker_role)
         self.broker_id = options.broker_id
         self.shares_log = False
-        """Whether a slave has followed this broker, or it was one: only then can another one replace it."""
+        """Whether a slave has ever followed this broker, or it was a slave: only then can another broker replace it."""
 
     def load(self) -> None:
-        """Take the role of the last run, unless broker.conf has another role since."""
+        """Load the role of the last run, unless broker.conf was changed since."""
         kept = self._file.load(lambda text: msgspec.json.decode(text, type=_Content))
         if kept is None:
             return

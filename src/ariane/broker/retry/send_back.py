@@ -85,13 +85,13 @@ class SendBackHandler:
         self._stats.sent_back(header.group, properties_of(copy).get(RETRY_TOPIC, topic_of(unit)))
 
         def kept(status: PutStatus) -> None:
-            """The consumer goes on only when the copy is as safe as the message was."""
+            """Acknowledge only when the copy is as durable as the message was."""
             ok = status in STORED
             code = ResponseCode.SUCCESS if ok else ResponseCode.SYSTEM_ERROR
             connection.answer(request, request.reply(code, remark=None if ok else status.value))
 
         def topic_kept(saved: bool) -> None:
-            """A topic that this request created must be on the disk too, or a crash hides the copy."""
+            """A topic that this request created must be on the disk too, or the copy is unreadable after a crash."""
             if saved:
                 self._acknowledge.when_kept(result, kept)
             else:

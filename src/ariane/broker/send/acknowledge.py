@@ -1,4 +1,4 @@
-"""Acknowledging a put: at once, or when what was promised for it holds (flush to disk, copies on slaves)."""
+"""Acknowledges a put: at once, or when its promises (flush to disk, copies on slaves) are fulfilled."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -18,12 +18,12 @@ class Copies(Protocol):
         ...
 
     def wait(self, result: PutResult, done: Done) -> None:
-        """Call `done` when the promised copies have a message, or cannot have it."""
+        """Call `done` when the promised copies of a message exist, or have failed."""
         ...
 
 
 class Acknowledge:
-    """Waits for every promise of a put; with none (asynchronous flush, no slaves) a put is kept at once."""
+    """Waits for every promise of a put; without any (asynchronous flush, no slaves) it is acknowledged at once."""
 
     def __init__(self, store: MessageStore, *, sync_flush: bool, sync_slave: bool = False) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class Acknowledge:
         """The promises. Others hold this list, so it is changed in place."""
         self.copies: Copies | None = None
         self.always = False
-        """Whether a send waits though its client does not ask for it: a member of a DLedger group promises more."""
+        """Whether a send waits even if its client does not ask for it, as in a DLedger group."""
         self.waiting = 0
         """Sends that are stored and wait for their promises."""
         if sync_flush:
@@ -66,12 +66,12 @@ class Acknowledge:
 
 
 def _no_slave(_: PutResult, done: Done) -> None:
-    """A synchronous master promises a slave's copy. No slave can be there yet: the answer says so."""
+    """A synchronous master promises a slave's copy. Answers SLAVE_NOT_AVAILABLE while no slave is connected."""
     done(PutStatus.SLAVE_NOT_AVAILABLE)
 
 
 class _Countdown:
-    """Calls `done` when every promise was settled; the last that failed gives the status, as in RocketMQ."""
+    """Calls `done` when every promise is fulfilled or failed; the last failure sets the status, as in RocketMQ."""
 
     def __init__(self, count: int, done: Done) -> None:
         self._left = count

@@ -1,4 +1,4 @@
-"""The answers to a send: of a stored message, and RocketMQ's words for one that could not be stored."""
+"""The answers to a send: for a stored message, and with RocketMQ's error text for one that was not stored."""
 
 from pathlib import Path
 from types import FunctionType
@@ -51,7 +51,7 @@ class SendAnswer:
         self._before_id, _, self._before_queue = rest.rpartition(_MARKS[1].encode())
         parts = (self._opening, self._before_id, self._before_queue, self._before_offset, self._closing)
         opening, before_id, before_queue, before_offset, closing = (part.replace(b"%", b"%%") for part in parts)
-        self._opening = bytes(HEAD_SIZE) + self._opening  # the head is known when all is written
+        self._opening = bytes(HEAD_SIZE) + self._opening  # the lengths are known when everything is written
         self._writer = BytesWriter()
         self._template = opening + b"%d" + before_id + b"%b" + before_queue + b"%d" + before_offset + b"%d" + closing
 
@@ -110,7 +110,7 @@ def response_code(status: PutStatus) -> int:
 
 
 class PutFailures:
-    """Words the answers to puts that did not happen."""
+    """Builds the error answers to puts that failed."""
 
     def __init__(self, options: LiveOptions, files: Files) -> None:
         self._options = options

@@ -1,6 +1,6 @@
 """Flow control: refuse a send with SYSTEM_BUSY, so that its client tries another broker or waits.
 
-A one-way send is never refused, for no answer would tell its client. Its own socket slows it down.
+A one-way send is never refused, because no answer would reach its client. TCP backpressure slows it down.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from ariane.protocol.codes import ResponseCode
 
 
 class FlowControl:
-    """Refuses sends that waited too long, that the page cache cannot take, or when too many wait for their promise."""
+    """Refuses sends that waited too long, that meet a busy page cache, or when too many wait for their promises."""
 
     def __init__(self, cycle: ReadCycle, acknowledge: Acknowledge, options: LiveOptions) -> None:
         self._cycle = cycle
@@ -30,7 +30,7 @@ class FlowControl:
         self._capacity = options.send_thread_pool_queue_capacity
 
     def check(self, last_read: float) -> None:
-        """Raise SYSTEM_BUSY for a send that was read then, when the broker cannot keep up."""
+        """Raise SYSTEM_BUSY for a send read at the given time when the broker cannot keep up."""
         now = self._cycle.now
         waited = now - last_read
         if waited > self._patience:

@@ -155,7 +155,7 @@ class SendHandler:
     def _append(
         self, connection: Connection, request: Command, sending: Sending, target: SendTarget, queue_id: int
     ) -> PutResult:
-        """Store a message that may go elsewhere first: delayed, the half of a transaction, or a retry."""
+        """Store a message that may be redirected: delayed, the half of a transaction, or a retry."""
         properties = stored_properties(sending.properties, sending.names, self._cluster)
         unit = self._unit(connection, request, sending, target, queue_id, properties)
         if target.retry_group:
@@ -167,7 +167,7 @@ class SendHandler:
                 raise ResponseError(ResponseCode.NO_PERMISSION, remark)
             self._writer.rewrite(unit)
         result = self._store.append(unit)
-        if result.status is _OK:  # counted where it is stored now; the half and schedule topics deliver it later
+        if result.status is _OK:  # counted for the topic that stores it now; delivered from there later
             self._stats.put(unit.topic.decode(), unit.queue_id, 1, result.size)
             self._topics.was_used(target.config.topic_name)  # its own queues stay empty until the message is due
         return result
@@ -244,7 +244,7 @@ class SendHandler:
         self._topics_file.when_saved(topic_saved)
 
     def _ids(self, result: PutResult) -> str:
-        """The offset ids of what was stored, with commas between them."""
+        """The offset ids of the stored messages, separated by commas."""
         return offset_ids(self._store_host, result.places or [result.physical_offset])
 
     def _any_queue(self, target: SendTarget) -> int:
@@ -255,7 +255,7 @@ class SendHandler:
     def _limit_retries(
         self, connection: Connection, unit: Unit, group: str, request: Command, sending: Sending
     ) -> None:
-        """Send a retry that its client stores itself to the dead letters after too many attempts."""
+        """Redirect a retry that its client sends itself to the dead-letter topic after too many attempts."""
         options = self._options.current
         config = self._groups.find(group, auto_create=options.auto_create_subscription_group, by=connection)
         if config is None:

@@ -16,7 +16,7 @@ _MOST_FORMS: Final = 4096
 
 
 class StoredForm:
-    """How properties of one form are stored: the bytes before and after the unique key, and the marks of all."""
+    """The stored form of similar properties: the bytes before and after the unique key, and their common marks."""
 
     __slots__ = ("after", "before", "marks")
 
@@ -53,7 +53,7 @@ class StoredForms:
             self._known.clear()
         stored = stored_properties(sending.properties, sending.names, self._cluster)
         marks = Marks(stored)
-        # What varies may only look like the unique key: then the other messages of this form cannot be predicted.
+        # The varying part may only resemble the unique key: then other messages of this form cannot be predicted.
         certain = stored[marks.unique_at : marks.unique_end] == sending.key and stored.count(_UNIQUE) == 1
         found = self._known[form] = StoredForm(stored, marks) if certain else None
         return found
@@ -93,7 +93,7 @@ def _rewritten(raw: bytes, cluster: bytes) -> bytes:
 
 
 def waits_for_store(raw: bytes, names: int) -> bool:
-    """Whether the answer waits until the message is kept as promised, which is the default."""
+    """Whether the answer waits until flush and replication are done as configured (the default)."""
     return not names & HAS_WAIT or decode_properties(raw.decode()).get(WAIT, "true").lower() == "true"
 
 

@@ -1,4 +1,4 @@
-"""Topics as the send path sees them: whether a client may send to one is decided once, then remembered."""
+"""Topics on the send path: whether clients may send to one is checked once, then cached."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class SendTarget:
     )
 
     def __init__(self, config: TopicConfig, is_new: bool, store: MessageStore, stats: BrokerStats) -> None:
-        # What every message touches comes first: neighbours in memory share cache lines.
+        # Fields used for every message come first, to share cache lines.
         self.queue_limit = max(config.write_queue_nums, config.read_queue_nums)
         self._queues: tuple[ConsumeQueue | None, ...] = (None,) * self.queue_limit
         self.is_new = is_new
-        """True until the topic is on the disk: a crash before leaves messages that nobody can pull."""
+        """True until the topic is on the disk: a crash before that leaves messages that cannot be pulled."""
         self.sys_flag = MULTI_TAGS if config.topic_filter_type == "MULTI_TAG" else 0
         self.retry_group = ""
         if config.topic_name.startswith(RETRY_PREFIX):
@@ -66,7 +66,7 @@ class SendTarget:
 
 
 class SendTargets:
-    """The topics that clients were allowed to send to, forgotten when topics, options or the role change."""
+    """Cache of the topics that clients may send to; dropped when topics, options or the role change."""
 
     def __init__(
         self,
@@ -100,7 +100,8 @@ class SendTargets:
     def check(self, kind: SendKind, by: Peer) -> SendTarget:
         """The target of a send; the topic is created where options allow it. ResponseError says why there is none.
 
-        Apache's broker leaves a drained broker to the routes and refuses ordered topics only; here it drains.
+        Without write permission of the broker all sends are refused; Apache's broker refuses only ordered topics and
+        relies on the routes for the rest.
         """
         options = self._options.current
         if self._role.is_slave:

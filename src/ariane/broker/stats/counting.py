@@ -147,7 +147,7 @@ class BrokerStats:
         return counter.over(self._minute).tps if counter is not None else 0.0
 
     def refresh(self) -> None:
-        """Bring the totals up to date, for those who read `total`."""
+        """Bring the totals up to date before `total` is read."""
         self._spread()
 
     def total(self, name: StatsName, key: str) -> int | None:
@@ -234,7 +234,7 @@ class BrokerStats:
         if self._detailed:
             self._counter(StatsName.QUEUE_GET_NUMS, f"{topic}@{queue_id}@{group}").add(count, times)
             self._counter(StatsName.QUEUE_GET_SIZE, f"{topic}@{queue_id}@{group}").add(size, times)
-        if group == SCHEDULE_GROUP:  # the broker's own delivery is no pull
+        if group == SCHEDULE_GROUP:  # delivery by the broker itself is not a pull
             return
         self._counter(StatsName.BROKER_GET_NUMS, self._cluster).add(count, 0)
         key = f"{queue_id}@{topic}@{group}" if self._detailed else f"{topic}@{group}"

@@ -64,7 +64,7 @@ class PutLatency:
         return dict(zip(LABELS, self._last or [0] * len(LABELS), strict=True))
 
     def percentile(self, share: float) -> float:
-        """The latency in ms that a share of the last minute's puts stayed within; even inside a bucket."""
+        """The percentile latency in ms of the last minute's puts, interpolated within a bucket."""
         wanted = int(sum(self._last_fine) * share)
         passed = 0
         for place, count in enumerate(self._last_fine):

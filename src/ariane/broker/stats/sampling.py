@@ -17,7 +17,7 @@ EVERY = 1.0  # seconds
 
 
 class Sampling:
-    """Takes over the counters of store and read cycle, so that counting costs the hot path nothing more."""
+    """Reads the counters of store and read cycle, so that the hot path has no further cost."""
 
     def __init__(
         self, store: MessageStore, cycle: ReadCycle, totals: StoreStats, stats: BrokerStats, clock: Clock

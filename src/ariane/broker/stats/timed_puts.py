@@ -1,4 +1,4 @@
-"""Latencies of puts, of which the slow ones are logged."""
+"""Counts put latencies and logs slow puts."""
 
 from ariane.broker.stats.latency import PutLatency
 from ariane.ops.request_log import RequestLog

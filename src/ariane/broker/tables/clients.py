@@ -117,7 +117,7 @@ class ClientTable:
     def register_producer(self, group: str, client: ClientInfo) -> None:
         """Add a producer, or renew it."""
         if not client.connection.is_open:
-            return  # its close is already known
+            return  # already closed
         self._seen(client)
         self._enter(client.connection, group, 0)
         self._producers.setdefault(group, {})[client.connection] = client
@@ -196,7 +196,7 @@ class ClientTable:
     # Leaving.
 
     def check_room(self, connection: Connection, groups: Iterable[str]) -> None:
-        """LimitExceeded when a connection may not be in these groups too."""
+        """Raise LimitExceeded if a connection may not join these groups as well."""
         producer, consumer = self._groups.get(connection, ((), ()))
         known = {*producer, *consumer}
         new = len({*known, *groups}) - len(known)
@@ -216,7 +216,7 @@ class ClientTable:
         raise LimitExceeded(reason, ResponseCode.SYSTEM_ERROR, f"{remark}; close clients that are not used")
 
     def connection_closed(self, connection: Connection) -> None:
-        """Remove the clients of a connection; the cost is that of its own groups."""
+        """Remove the clients of a connection; cost is proportional to its own groups."""
         producer, consumer = self._groups.get(connection, ((), ()))
         for group in list(producer):
             self.unregister_producer(group, connection)

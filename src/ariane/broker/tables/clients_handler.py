@@ -53,7 +53,7 @@ class ClientsHandler:
             self._clients.register_consumer(client, consumer)
         for producer in data.producer_data_set:
             self._clients.register_producer(producer.group_name, client)
-        if TIMER_OPTION in request.fields:  # our client asks; Apache's brokers of 4.9 do not answer it
+        if TIMER_OPTION in request.fields:  # requested by Ariane's client; brokers of 4.9 do not answer it
             enabled = "true" if self._options.current.timer_wheel_enable else "false"
             return request.reply(fields={TIMER_OPTION: enabled})
         return request.reply()

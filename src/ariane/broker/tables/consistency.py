@@ -16,9 +16,9 @@ class Difference:
 
     client_id: str
     missing: tuple[str, ...]
-    """Subscriptions that most others have and this one has not."""
+    """Subscriptions that most others have and this member lacks."""
     extra: tuple[str, ...]
-    """Subscriptions that this one has and most others have not."""
+    """Subscriptions that this member has and most others lack."""
 
     def __str__(self) -> str:
         parts = []

@@ -39,7 +39,7 @@ class Journal:
         return payloads[1:] if payloads and payloads[0] == _base(text) else []
 
     def restart(self, text: str) -> None:
-        """Continue `text`, which is on the disk: the records so far are in it and go."""
+        """Continue `text`, which is on the disk and includes the records so far: drop them."""
         self._close()
         self._base = _base(text)
         self._files.remove(self.path)

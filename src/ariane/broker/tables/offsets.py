@@ -115,7 +115,7 @@ class OffsetTable:
         return True
 
     def check_room(self, group: str, topic: str, by: Peer) -> None:
-        """LimitExceeded when a commit of this group in this topic is refused because too many are kept."""
+        """Raise LimitExceeded if a commit would add a topic and group beyond the limit."""
         if offset_key(topic, group) in self._offsets:
             return
         full = self._full_for(by)
@@ -145,7 +145,7 @@ class OffsetTable:
             readers[queue_id] = reader
 
     def raise_to(self, key: str, queue_id: int, offset: int) -> None:
-        """Take over the offset that another member of the group knows, unless a higher one is known here."""
+        """Take over the offset of another DLedger member, unless the local one is higher."""
         queues = self._offsets.setdefault(key, {})
         if offset > queues.get(queue_id, -1):
             queues[queue_id] = offset
@@ -211,7 +211,7 @@ class OffsetTable:
         self._remove(key for key in self._offsets if split_key(key)[0] == topic)
 
     def drop_dead_queues(self, queue_exists: Callable[[str, int], bool]) -> int:
-        """Delete the offsets of queues that no longer exist; return how many there were."""
+        """Delete the offsets of queues that no longer exist; return their number."""
         dropped = 0
         for key, queues in list(self._offsets.items()):
             topic = split_key(key)[0]
@@ -226,10 +226,10 @@ class OffsetTable:
         return dropped
 
     def limit_to(self, queue_end: Callable[[str, int], int]) -> int:
-        """Move offsets that are beyond the end of their queue back to it; return how many there were.
+        """Move offsets beyond the end of their queue back to it; return their number.
 
         After a power cut the log may have lost messages that were consumed. New messages take their offsets, and a
-        group whose offset stayed would skip them.
+        group whose offset was not moved back would skip them.
         """
         moved = 0
         for key, queues in self._offsets.items():
@@ -294,7 +294,7 @@ class OffsetTable:
         return ConsumerOffsetTable({key: self._offsets.get(key, {}) for key in changed}).encode()
 
     def apply_changes(self, data: bytes) -> None:
-        """Repeat what `take_changes` returned in an earlier run."""
+        """Apply changes that `take_changes` returned in an earlier run."""
         for key, queues in ConsumerOffsetTable.decode(data).offset_table.items():
             if queues:
                 self._offsets[key] = queues

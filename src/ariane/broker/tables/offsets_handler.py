@@ -43,7 +43,7 @@ class OffsetsHandler:
         self._options = options
 
     def query(self, _: Connection, request: Command) -> Command:
-        """The committed offset. A group without one starts at 0 if the queue still starts there, and in memory."""
+        """The committed offset; without one, 0 if the queue still starts at 0 and that message is in memory."""
         h = QueryConsumerOffsetRequest.parse(request.fields)
         store = self._store
         offset = self._offsets.get(h.consumer_group, h.topic, h.queue_id)

@@ -23,7 +23,7 @@ log = logging.getLogger("ariane.broker")
 
 RETRY = 5.0  # seconds until a failed write is tried again
 LARGEST_JOURNAL = 8 << 20  # bytes after which the whole file is written, whatever its interval
-JOURNAL_INTERVAL = 1.0  # seconds: what a kill of the process may take back of committed offsets
+JOURNAL_INTERVAL = 1.0  # seconds of committed offsets that a kill of the process may lose
 
 Done = Callable[[bool], None]
 
@@ -31,8 +31,8 @@ Done = Callable[[bool], None]
 class KeptTable:
     """One table and its file. `encode` returns the table's bytes, `decode` takes those of the last run.
 
-    Each change has a number. One task writes, and it alone: the file and its `.tmp` never have two writers. A waiter is
-    called when the file holds the change that the waiter saw, not when some write ends.
+    Each change has a number. Only one task writes: the file and its `.tmp` never have two writers. A waiter is
+    called when the file holds the waiter's change, not just when a write ends.
     """
 
     def __init__(self, files: Files, path: Path, encode: Callable[[], bytes], decode: Callable[[bytes], None]) -> None:
@@ -103,7 +103,7 @@ class KeptTable:
             self._writer = asyncio.get_running_loop().create_task(self._write_changes(), name=f"write {self.path}")
 
     async def _write_changes(self) -> None:
-        """Write until the file holds the newest change; stop at a failure, which is logged and told to all waiters."""
+        """Write until the file holds the newest change; stop at a failure, log it and fail all waiters."""
         try:
             while self._written < self._changed:
                 number = self._changed
@@ -160,7 +160,7 @@ class JournaledTable(KeptTable):
             except (ProtocolError, ValueError) as error:
                 log.error("%s: record %d and later are not used: %s", self._journal.path, number, error)
                 break
-        self._changes()  # nothing is due: the file below holds it
+        self._changes()  # nothing to append: the file written below holds it
         if records:
             try:
                 self._replace(self._encode())
@@ -190,7 +190,7 @@ class JournaledTable(KeptTable):
             elif changes:
                 await asyncio.to_thread(self._journal.append, changes)
         except BaseException:
-            self._whole = True  # the changes are taken: only the whole table still holds them
+            self._whole = True  # the changes were taken from the table: only a whole write can save them now
             raise
 
     def _replace(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""How far the groups have consumed: the committed offsets beside the ends of the queues."""
+"""The progress of groups: committed offsets compared with the ends of the queues."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -42,12 +42,12 @@ class GroupProgress:
             yield others[key]
 
     def reads(self, group_name: str, topic: str) -> bool:
-        """Whether a group consumes a topic: the topic exists, and the group, if online, does not read others only."""
+        """Whether a group consumes a topic: the topic exists, and the group, if online, subscribes to it."""
         group = self._clients.consumer_group(group_name)
         online_elsewhere = group is not None and bool(group.subscriptions) and topic not in group.subscriptions
         return topic in self._topics and not online_elsewhere
 
     def queue(self, group: str, topic: str, queue_id: int) -> tuple[int, int]:
-        """The end of a queue, and how far the group has come; 0 for a group that has committed nothing."""
+        """The end of a queue, and the group's committed offset; 0 for a group that has committed nothing."""
         end = max(0, self._store.max_offset(topic, queue_id))
         return end, max(0, self._offsets.get(group, topic, queue_id))

@@ -1,4 +1,4 @@
-"""Removing what is no longer used: offsets of dropped queues, groups and topics that were only named, expired locks."""
+"""Removing what is no longer used: offsets of dropped queues, groups and topics never used, expired locks."""
 
 import logging
 from typing import Final, Protocol
@@ -24,7 +24,7 @@ class GroupStats(Protocol):
 
 
 class Pruning:
-    """One pass over the tables; state that a client caused by naming things does not outlive the client for long."""
+    """One pass over the tables; state created by merely naming a group or topic is removed after its client left."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Pruning:
         return self._queues.exists(topic, queue_id) or self._store.max_offset(topic, queue_id) > 0
 
     def _drop_unused_groups(self) -> None:
-        """Delete groups that came into being by use, have no member, and never committed an offset or failed a message.
+        """Delete groups that were created by use, have no member, and have neither offsets nor retries.
 
         Their members would create them again. A group that was configured or used stays.
         """

@@ -21,7 +21,7 @@ log = logging.getLogger("ariane.broker")
 class QueueLocks:
     """Which client may consume a queue in order. A lock that is not renewed within `lifetime_ms` is free again.
 
-    A lock outlives the connection of its owner: the client may go on with what it has pulled until its own copy of the
+    A lock outlives the connection of its owner: the client may process what it has pulled until its own copy of the
     lock expires, and no other client may consume the queue meanwhile.
     """
 

@@ -12,7 +12,7 @@ class QueueEnds(Protocol):
 
 
 class Queues:
-    """Tells existing queues from made-up ones, so that no state is kept for the latter."""
+    """Checks whether queues exist, so that no state is kept for others."""
 
     def __init__(self, topics: TopicTable, store: QueueEnds) -> None:
         self._topics = topics

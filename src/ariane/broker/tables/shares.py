@@ -1,4 +1,4 @@
-"""How much each account has created: one may not use up what the broker has for all."""
+"""Counts what each account has created, so that one account cannot use up the broker's limits."""
 
 from collections import Counter
 from typing import Final
@@ -17,7 +17,7 @@ class Shares:
         self._count: Counter[str] = Counter()
 
     def is_used_up(self, by: Peer | None) -> str:
-        """The account that may create no more; empty when it may. The broker itself always may."""
+        """The account if it has reached its limit, else empty. The broker itself has no limit."""
         account = NOBODY if by is None else account_of(by)
         return account if account and self._count[account] >= self._most else NOBODY
 
@@ -28,7 +28,7 @@ class Shares:
             self._count[account] += 1
 
     def remove(self, name: str) -> None:
-        """Charge nobody for a name that is deleted, or that an administrator took over."""
+        """Release the charge of a name that is deleted, or that an administrator took over."""
         account = self._creator.pop(name, NOBODY)
         if account:
             self._count[account] -= 1

@@ -125,7 +125,7 @@ class TopicTable:
         return config
 
     def created_on_send(self, seconds: float) -> list[str]:
-        """The topics that a send created in this run, at least `seconds` ago, and whose use is not known yet."""
+        """The topics that a send created in this run, at least `seconds` ago, and that are not known to be used."""
         latest = self._clock.monotonic() - seconds
         return [topic for topic, created in self._on_send.items() if created <= latest]
 

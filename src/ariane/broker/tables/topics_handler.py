@@ -26,7 +26,7 @@ class Routes(Protocol):
     """The routes that name servers answer with."""
 
     async def current(self) -> None:
-        """Return when the name servers were told of every change so far."""
+        """Return when every change so far is registered with the name servers."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The properties that ask for a delivery time, and the forms of a message on its way to it.
+"""The properties that set a delivery time, and the stored forms of a message until it is delivered.
 
 RocketMQ 5 has TIMER_DELIVER_MS (a time), TIMER_DELAY_MS and TIMER_DELAY_SEC (from now); its cloud edition has
 __STARTDELIVERTIME. A message that waits is stored in rmq_sys_wheel_timer with its real topic and queue, and with
@@ -27,9 +27,9 @@ from ariane.protocol.codes import ResponseCode
 from ariane.protocol.units import Unit
 
 MESSAGES: Final = 0
-"""The queue of the messages that wait."""
+"""The queue of the pending messages."""
 STATES: Final = 1
-"""The queue of the notes of what was delivered."""
+"""The queue of the delivery notes."""
 
 _NAMES: Final = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS, DELIVER_TIME)  # the first one counts, as in 5.x
 _LONGEST: Final = 16  # digits of a time
@@ -52,7 +52,7 @@ def due_time(properties: dict[str, str], now_ms: int) -> int | None:
 
 
 def check_time(properties: dict[str, str], now_ms: int, longest_ms: int) -> int:
-    """The later time that a message asks for; 0 for none and for one that is over. ResponseError when it is illegal."""
+    """The future delivery time of a message; 0 when it has none or it has passed. ResponseError when it is illegal."""
     due = due_time(properties, now_ms)
     if due is None:
         return 0
@@ -68,7 +68,7 @@ def check_time(properties: dict[str, str], now_ms: int, longest_ms: int) -> int:
 
 
 def make_timed(unit: Unit, properties: dict[str, str], due_ms: int) -> None:
-    """Redirect a unit to the queue of those that wait."""
+    """Redirect a unit to the queue of pending messages."""
     properties[TIMER_OUT_MS] = str(due_ms)
     properties[REAL_TOPIC] = topic_of(unit)
     properties[REAL_QUEUE_ID] = str(unit.queue_id)
@@ -78,7 +78,7 @@ def make_timed(unit: Unit, properties: dict[str, str], due_ms: int) -> None:
 
 
 def due_message(unit: Unit) -> Unit | None:
-    """The message to deliver for one that waited; None when its properties do not name its real topic and queue."""
+    """The message to deliver for a pending one; None when its properties do not name its real topic and queue."""
     properties = properties_of(unit)
     topic = properties.pop(REAL_TOPIC, "")
     queue = properties.pop(REAL_QUEUE_ID, "")
@@ -89,7 +89,7 @@ def due_message(unit: Unit) -> Unit | None:
 
 
 def rolled_message(unit: Unit) -> Unit:
-    """The same waiting message once more, for the end of the log."""
+    """A copy of a pending message, to be stored at the end of the log."""
     return copy_of(unit, TIMER_TOPIC, MESSAGES, properties_of(unit))
 
 

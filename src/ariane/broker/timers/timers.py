@@ -1,11 +1,11 @@
-"""Delivers messages at the time that they ask for: never early, never lost, whatever happens in between.
+"""Delivers messages at their delivery time: never early, never lost, across restarts and changes of role.
 
-The log is the only truth. A message that waits is in a queue of its own, whose entries hold the times; the wheel sorts
-them and is rebuilt from the queue at each start. What was delivered is noted in the log too, behind the delivered
-messages: so a crash, a slave that takes over and a ledger's new leader all find notes and messages that agree. What was
-delivered after the last note is delivered again.
+The log is the only source of state. Pending messages are in a queue of their own, whose entries hold the times; the
+wheel sorts them and is rebuilt from the queue at each start. Deliveries are noted in the log too, after the delivered
+messages: after a crash, on a promoted slave and on a new DLedger leader, notes and messages agree. Messages delivered
+after the last note are delivered again.
 
-Log files that expire do not take waiting messages with them: these are stored again at the end of the log first.
+Pending messages survive the expiry of their log file: they are stored again at the end of the log first.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from ariane.store.dispatch import timer_code
 log = logging.getLogger("ariane.broker.timers")
 
 BATCH: Final = 256  # entries read, and messages delivered, between two turns of the event loop
-NOTE_INTERVAL: Final = 1.0  # seconds between two notes of what was delivered
+NOTE_INTERVAL: Final = 1.0  # seconds between two delivery notes
 RETRY: Final = 0.1
 IDLE: Final = 1.0
 _PERIODS: Final = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
@@ -51,7 +51,7 @@ _LEAST_TIME: Final = 1 << 32  # a queue entry below it is not a time: another br
 
 
 class TimerLog(Protocol):
-    """What timers need of the store."""
+    """The part of the store that timers use."""
 
     @property
     def log_min(self) -> int: ...
@@ -70,16 +70,16 @@ class TimerLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What was delivered: everything due up to `until` among the first `read` entries, and all before `rolled`."""
+    """A delivery note: everything due up to `until` among the first `read` entries, and all before `rolled`."""
 
     read: int = 0
     until: int = 0
     rolled: int = 0
-    """Waiting messages before this offset were stored again further on."""
+    """Pending messages before this offset were stored again at a later offset."""
 
 
 class Timers:
-    """The messages that wait for their time, and the task that delivers them."""
+    """The pending messages, and the task that delivers them."""
 
     def __init__(
         self,
@@ -104,12 +104,12 @@ class Timers:
         self._noted = Note()
         self._noted_at = 0.0
         self._read = 0  # the next queue entry to put into the wheel
-        self._late: set[int] = set()  # offsets of entries that came when their time was over, or the clock set back
+        self._late: set[int] = set()  # offsets of entries overdue on arrival, or added after the clock was set back
         self._cancelled: tuple[int, set[str]] = (0, set())  # a time, and the keys cancelled at it
         self._settled = 0  # the entries before it may have been delivered by an earlier run
-        self._rolled_to = 0  # what waits before this entry was stored again further on
-        self._roll_end = 0  # what waits in the log before it is to be stored again
-        self._stored_end = 0  # the end in the log of what the timers stored last
+        self._rolled_to = 0  # pending messages before this entry were stored again later in the queue
+        self._roll_end = 0  # pending messages before this log offset must be stored again
+        self._stored_end = 0  # log offset after the timers' last append
         self._progress = 0  # changes since the last note
         self._task: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -118,12 +118,12 @@ class Timers:
         self.cancelled = 0
         self.dropped = 0
 
-    # What comes in.
+    # Incoming messages.
 
     def rewrite(self, unit: Unit) -> bool:
         """Redirect a unit that asks for a later time; False when it does not. ResponseError for an illegal time.
 
-        A delay level goes before a time, as in RocketMQ 5.
+        A delay level takes precedence over a time, as in RocketMQ 5.
         """
         due, properties = self._due(unit)
         if due:
@@ -139,7 +139,7 @@ class Timers:
         properties = properties_of(unit)
         if delay_level(unit.properties) > 0:
             return 0, properties
-        # Whether a committed message may wait so long was checked when its half came.
+        # The delay of a committed message was checked when its half message was sent.
         # The flag alone proves nothing: any producer can set it.
         longest = _ANY if unit.prepared_offset else self._longest_ms()
         due = check_time(properties, self._clock.now_ms(), longest)
@@ -151,13 +151,13 @@ class Timers:
     # Start and stop.
 
     def start(self) -> None:
-        """Deliver from now on. Reading what waits is part of it."""
+        """Start the delivery task; it first reads the pending messages."""
         self._wheel = None
         self._news.set()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="timers")
 
     async def stop(self) -> None:
-        """Stop between two messages, and note what was delivered."""
+        """Stop between two messages, and write a delivery note."""
         task, self._task = self._task, None
         if task is None:
             return
@@ -168,7 +168,7 @@ class Timers:
             self._wheel = None
 
     def load(self) -> None:
-        """Begin with what the log says was delivered, and with an empty wheel."""
+        """Load the last delivery note, and start with an empty wheel."""
         self._note = self._noted = self._last_note()
         self._late.clear()
         self._read = max(self._store.min_offset(TIMER_TOPIC, MESSAGES), self._note.rolled, 0)
@@ -231,7 +231,7 @@ class Timers:
         assert wheel is not None
         more = self._take_entries(wheel)
         if self._read < self._settled:
-            return 0.0  # nothing is delivered before all that an earlier run left is known
+            return 0.0  # deliver nothing before all entries of earlier runs are read
         now = self._clock.now_ms()
         wait = self._deliver_due(wheel, now)
         if self._roll_end:
@@ -288,7 +288,7 @@ class Timers:
         """Store a message that is due under its own topic; False when the store refuses for now."""
         offset = _offset(entry)
         if offset < self._rolled_to or entry.physical < self._store.log_min:
-            return True  # its copy further on counts
+            return True  # replaced by its later copy
         unit = self._store.unit_at(entry.physical)
         if unit is None:
             self.dropped += 1
@@ -340,10 +340,10 @@ class Timers:
     # Retention.
 
     def keep(self, end: int) -> bool:
-        """Whether nothing waits in the log before `end`. If something does, it is stored again soon: ask later.
+        """Whether no pending message is in the log before `end`. Otherwise they are stored again soon: ask later.
 
-        Retention asks before it deletes a log file. It may go when copies of all its messages are on the disk. On a
-        slave, where nothing may be stored, it stays until the master has stored its waiting messages again.
+        Retention asks before it deletes a log file, which requires that copies of all its pending messages are on the
+        disk. A slave cannot store copies: the file stays until those of the master have arrived.
         """
         if self._wheel is None:
             self._note = self._last_note()
@@ -355,7 +355,7 @@ class Timers:
         return False
 
     def _next_waiting(self, end: int) -> tuple[int, int] | None:
-        """Queue offset and log offset of the first message that waits in the log before `end`."""
+        """Queue offset and log offset of the first pending message in the log before `end`."""
         while entries := self._store.queue_entries(TIMER_TOPIC, MESSAGES, self._rolled_to, BATCH):
             for physical, _, code in entries:
                 if physical >= end:
@@ -378,11 +378,11 @@ class Timers:
             self._rolled_to = found[0] + 1
             self._progress += 1
 
-    # What operators see.
+    # Figures for operators.
 
     @property
     def pending(self) -> int:
-        """Messages that wait."""
+        """Number of pending messages."""
         return 0 if self._wheel is None else self._wheel.count
 
     def histogram(self) -> dict[int, int]:

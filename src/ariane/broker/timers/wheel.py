@@ -1,8 +1,8 @@
-"""Pending deliveries in the order of their times, on disk but for the next minutes.
+"""Pending deliveries ordered by time; those of the next minutes are in memory, the rest on disk.
 
 Three tiers: hours and minutes are files of packed entries, the seconds of the next minutes are in memory. Before an
-hour begins its file is spread over minutes, and a minute over seconds, in slices between which the event loop goes on.
-The files are derived from the log: they are never synced, and are made anew at each start.
+hour begins its file is spread over minutes, and a minute over seconds, in slices between which the event loop runs.
+The files are derived from the log: they are never synced, and are rebuilt at each start.
 """
 
 from collections import deque
@@ -94,7 +94,7 @@ def _entries(data: bytes) -> list[Entry]:
 
 
 class Wheel:
-    """Entries sorted by time. `start_ms` is a time before which nothing is due, or is handed out at once."""
+    """Entries sorted by time. Entries due before `start_ms` are returned at once."""
 
     def __init__(self, files: Files, folder: Path, start_ms: int) -> None:
         files.remove_folder(folder)
@@ -143,7 +143,7 @@ class Wheel:
         self.count -= 1
 
     def work(self, now_ms: int) -> bool:
-        """Do a slice of the moving that is due; False when nothing is left to do for now.
+        """Move one slice of entries to the next tier; False when nothing is due to be moved.
 
         Call it while `first` returns None. Only what is near is opened, so that a long downtime does not load
         everything that became due in it.
@@ -188,7 +188,7 @@ class Wheel:
         return True
 
     def ready_until(self, now_ms: int) -> int:
-        """Everything due up to this time was handed out."""
+        """Everything due up to this time was returned."""
         nearest = self._ready[0].due_ms if self._ready else self._second_end
         return min(nearest - 1, now_ms)
 

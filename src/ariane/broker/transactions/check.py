@@ -234,7 +234,7 @@ class TransactionCheck:
         """Check every undecided half message that is old enough; commit the fronts and log the result."""
         self._report = RoundReport()
         start = self._clock.monotonic()
-        end = self._store.max_offset(HALF_TOPIC, HALF_QUEUE)  # what this round stores again belongs to the next
+        end = self._store.max_offset(HALF_TOPIC, HALF_QUEUE)  # copies stored by this round are checked in the next
         low = self._store.min_offset(HALF_TOPIC, HALF_QUEUE)
         if self._queue.half < low:
             self._queue.jump(low)
@@ -249,7 +249,7 @@ class TransactionCheck:
     async def keep(self) -> None:
         """Commit both fronts as Apache's broker does, once the copies that moved them are on the disk.
 
-        The other way round a power cut would lose a half message that counts as stored again.
+        In the opposite order a power cut would lose a half message that counts as stored again.
         """
         half, op = self._queue.half, self._queue.op
         if self._flushed is None or await self._flushed():

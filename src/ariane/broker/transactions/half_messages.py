@@ -41,7 +41,7 @@ _PREPARED = TRANSACTION_PREPARED.encode()
 
 
 class HalfLog(Protocol):
-    """What transactions need of the store."""
+    """The part of the store that transactions use."""
 
     def min_offset(self, topic: str, queue_id: int) -> int: ...
 
@@ -141,7 +141,7 @@ class HalfQueue:
         self._copies: dict[str, set[int]] = {}  # undecided copies that checks made, by identity
 
     def clear(self) -> None:
-        """Forget all, to be built again: another broker may have decided since."""
+        """Drop all state, to be rebuilt: another broker may have taken decisions since."""
         self.half = self.op = 0
         self._ops.clear()
         self._done_ops.clear()

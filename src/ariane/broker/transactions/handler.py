@@ -28,7 +28,7 @@ NOT_RESUMED = "Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed."
 
 
 class Recovery(Protocol):
-    """The knowledge of what earlier runs decided."""
+    """Waits for the decisions of earlier runs to be read."""
 
     @property
     def is_recovered(self) -> bool: ...
@@ -62,7 +62,7 @@ class TransactionHandler:
         self._role = role
 
     def end(self, connection: Connection, request: Command) -> Command | Awaitable[Command | None] | None:
-        """Decide a half message, once it is known what earlier runs decided."""
+        """Decide a half message, once the decisions of earlier runs are read."""
         header = EndTransactionRequest.parse(request.fields)
         if self._role.is_slave:
             raise ResponseError(ResponseCode.SLAVE_NOT_AVAILABLE, "a slave decides no transactions")
@@ -109,7 +109,7 @@ class TransactionHandler:
     def resume(self, _: Connection, request: Command) -> Command:
         """Store a half message that was given up again, with its checks counted from 0.
 
-        Apache's broker takes any message here, so that anybody could store into the half topic.
+        Apache's broker accepts any message here, so that any client could store into the half topic.
         """
         msg_id = ResumeCheckHalfMessageRequest.parse(request.fields).msg_id
         try:

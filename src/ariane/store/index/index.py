@@ -40,7 +40,7 @@ class Index:
             file.write_header()
 
     def _add_with_care(self, message: Dispatched, file: IndexFile | None) -> IndexFile | None:
-        """Add a message with several keys, or when there may be no room for them."""
+        """Add a message that has several keys, or for which room may be missing."""
         hashes = hashes_of(message)
         physical, store_time = message.physical_offset, message.store_time
         if not hashes:
@@ -52,7 +52,7 @@ class Index:
         return file
 
     def _put_with_care(self, hashes: list[int], physical: int, store_time: int) -> IndexFile:
-        """All keys of a message or, when the disk is full, none: room for the last is made before the first is put."""
+        """Add all keys of a message, or none when the disk is full: reserves room for all before the first."""
         file = self.files[-1] if self.files else self._next_file(None)
         if physical <= file.end_offset and (file.count > 1 or file.end_offset > 0):
             return file

@@ -24,7 +24,7 @@ SLOT: Final = Struct(">i")
 HEADER_SIZE: Final = 40
 SLOT_SIZE: Final = 4
 INDEX_ENTRY_SIZE: Final = 20
-_GROW: Final = 1 << 20  # entries are given room on the disk in steps of this
+_GROW: Final = 1 << 20  # disk blocks are reserved for this many entries at a time
 _MAX_SECONDS: Final = 0x7FFFFFFF
 BIG_ENDIAN: Final = sys.byteorder == "big"
 
@@ -70,7 +70,7 @@ class IndexFile:
         self.count = max(self.count, 1)
         self._memory = self.file.view(0, self._end)
         self._slots = self._memory[HEADER_SIZE : self.entries_at].cast("I")
-        self._fresh = BytesWriter()  # entries since the header was written, which go into the file together
+        self._fresh = BytesWriter()  # entries added since the header was written; they are written together
         self._fresh_at = self.count
         self._header_writer = BytesWriter()
 
@@ -93,7 +93,7 @@ class IndexFile:
         number: i64 = self.count
         slot = key_hash % self.slots
         older = _swapped(self._slots[slot])
-        if older > number:  # also what would be negative
+        if older > number:  # negative values too
             older = 0
         if number <= 1:
             self.begin_offset = offset

@@ -1,6 +1,6 @@
 """Opens index files and repairs them after a crash.
 
-The index is derived from the log: what is damaged is dropped and rebuilt from there.
+The index is derived from the log: damaged parts are dropped and rebuilt from it.
 """
 
 import logging
@@ -84,7 +84,7 @@ def _search_shape(file: PlainFile, size: int, count: int, ends: tuple[tuple[int,
 
 
 def load_index(files: Files, index: Index, notes: list[str]) -> None:
-    """Open all files that have the right length; another length is no index that can be read."""
+    """Open all files of the right length; a file of another length is not a readable index."""
     expected = HEADER_SIZE + index.slots * SLOT_SIZE + index.entries * INDEX_ENTRY_SIZE
     for name in index_names(files, index.folder):
         path = index.folder / name
@@ -108,12 +108,12 @@ def drop_index(files: Files, index: Index) -> None:
 def repair_index(files: Files, index: Index, durable_time: int) -> int:
     """Cut every file newer than the checkpoint after its last consistent entry.
 
-    Returns the log offset from which messages must be indexed again; -1 when that is the end of the index as it is.
+    Returns the log offset from which messages must be indexed again; -1 to continue at the end of the index.
     """
     if not index.files:
         return 0
     for number, file in enumerate(index.files):
-        newest = number == len(index.files) - 1 or not file.full  # a file is only left when it is full
+        newest = number == len(index.files) - 1 or not file.full  # a new file is started only when the last one is full
         if file.end_time <= durable_time and not newest:
             continue
         keep = _trusted(file)
@@ -140,7 +140,7 @@ def _cut_last_message(files: Files, index: Index, keep: int) -> int:
     resume = file.entry(keep - 1)[1] if keep > 1 else max(file.begin_offset, 0)
     while keep > 1 and file.entry(keep - 1)[1] == resume:
         keep -= 1
-    if keep == 1 and len(index.files) > 1:  # the message may have begun in the file before
+    if keep == 1 and len(index.files) > 1:  # the first keys of the message may be in the previous file
         _drop_behind(files, index, len(index.files) - 1)
         return _cut_last_message(files, index, index.files[-1].count)
     file.cut(keep)

@@ -1,6 +1,6 @@
 """The log: `log` is the interface that the store uses, `commitlog` the one of mapped files (`log_file`).
 
-`framing` says how records lie in a file, `allocate` makes the next file ahead of need, `flush` makes the log durable.
+`framing` is the layout of records, `allocate` makes the next file ahead of need, `flush` makes the log durable.
 
 Another log is a `CommitLog` with another `Framing`, or a class of its own. A subclass of `Log` is compiled with the
 store (the list in setup.py): compiled classes have no interpreted subclasses.

@@ -21,7 +21,7 @@ from ariane.store.log.log_file import LogFile
 from ariane.store.results import StoreDamaged
 from ariane.store.units.reading import END_OF_FILE, NOTHING, UNIT
 
-_HEAD: Final = 8  # bytes of a record that tell its size and that it is one
+_HEAD: Final = 8  # bytes of a record that hold its size and magic
 _KEPT_TAIL: Final = 1 << 20  # a larger buffer is freed when it is empty
 _REWRITE_STEP: Final = 1 << 20
 NO_LIMIT: Final = 1 << 62
@@ -45,8 +45,8 @@ class CommitLog(Log):
         self._files = files
         self._allocator = allocator
         self.visible = NO_LIMIT
-        """Readers see nothing after this, whatever is stored; see `show`."""
-        self._mark = 0  # from here on an append must look: the file ends, or the next one is to be ordered
+        """Readers see nothing after this offset, even if more is stored; see `show`."""
+        self._mark = 0  # an append beyond this offset must check: the file is full, or the next one must be requested
 
     def load(self) -> None:
         names = log_names(self._files, self.folder)

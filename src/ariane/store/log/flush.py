@@ -58,7 +58,7 @@ class Flusher:
     """Syncs the log in one thread. While a round runs, the next one gathers its waiters: one sync serves all of them.
 
     After a failed sync the state of the disk is unknown. Everything not synced before is written again from memory and
-    synced once more, and until that has worked the store takes no messages.
+    synced once more; until that succeeds the store refuses messages.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Flusher:
         self.begin()
 
     def begin(self) -> None:
-        """Start a round unless one is on its way; that one starts another when it ends."""
+        """Start a round unless one is running; a running round starts the next one when it ends."""
         self._wanted = True
         if self._busy:
             return
@@ -117,7 +117,7 @@ class Flusher:
 
     def _ends_like_a_tear(self, start: int, end: int) -> bool:
         """Whether recovery could take the last unit before `end` for torn."""
-        known = self.last_unit()  # others may follow it: of a master's bytes not all are dispatched yet
+        known = self.last_unit()  # units may follow it: replicated bytes are dispatched later
         following = known if 0 <= known < end else self._log.next_unit(start)
         at = stop = -1
         while 0 <= following < end:
@@ -145,11 +145,11 @@ class Flusher:
             self._suspect = True
             self._health.fail("flush", f"the log could not be made durable: {error}")
         waiters, self._syncing = self._syncing, []
-        if error is None:  # those that came while the round ran may wait for bytes that it made durable
+        if error is None:  # waiters added during the round may wait for bytes that it made durable
             waiters = waiters + self._gathering
             self._gathering = []
         for waiter in waiters:
-            if error is None and waiter.end > round_.end:  # came before its bytes did
+            if error is None and waiter.end > round_.end:  # registered before its bytes arrived
                 self._gathering.append(waiter)
             else:
                 waiter.serve(error is None)
@@ -157,7 +157,7 @@ class Flusher:
             self.begin()
 
     def cut(self, end: int, store_time: int) -> None:
-        """The log was truncated at `end`; no round may be running. Whoever waits for more has failed."""
+        """The log was truncated at `end`; no round may be running. Waiters beyond `end` fail."""
         self.flushed_time = min(self.flushed_time, store_time)
         gathered, self._gathering = self._gathering, []
         for waiter in gathered:
@@ -167,7 +167,7 @@ class Flusher:
                 self._gathering.append(waiter)
 
     def expire(self) -> None:
-        """Tell those whose time is over; their messages may still become durable."""
+        """Fail the waiters that timed out; their messages may still become durable."""
         now = self._clock.monotonic()
         while self._deadlines and (self._deadlines[0].served or self._deadlines[0].deadline <= now):
             self._deadlines.popleft().serve(False)

@@ -1,4 +1,4 @@
-"""How records lie in the files of a log: bare units in the plain commitlog, units after a header in another log."""
+"""The layout of records in log files: bare units in the plain commitlog, units after a header in other logs."""
 
 from typing import Final, Protocol
 

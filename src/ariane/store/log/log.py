@@ -21,9 +21,9 @@ class Log(ABC):
 
     - `min_offset`: where the oldest file begins; -1 when there is no file.
     - `end`: where reading stops; always the end of a record or of a file.
-    - `stored`: the end of what is in the files. A replicated log lets readers see less: `end <= stored`.
-    - `written`: the end of what was appended. What is after `stored` waits in `tail` until `commit`.
-    - `flushed`: the end of what is durable. `flushed <= stored <= written`.
+    - `stored`: the end of the bytes in the files. A replicated log lets readers see less: `end <= stored`.
+    - `written`: the end of all appended bytes. Those after `stored` stay in `tail` until `commit`.
+    - `flushed`: the end of the durable bytes. `flushed <= stored <= written`.
 
     Everything runs on the thread of the event loop, except the job of `sync_job`.
     """
@@ -34,7 +34,7 @@ class Log(ABC):
         self.header = header
         """Bytes of a record before its unit. The physical offset of a unit is that of its record + `header`."""
         self.transient = transient
-        """Whether `commit` is called from time to time only (RocketMQ's transient store pool)."""
+        """Whether `commit` is only called at intervals (RocketMQ's transient store pool)."""
         self.min_offset = -1
         self.end = 0
         self.stored = 0
@@ -71,10 +71,10 @@ class Log(ABC):
 
     @abstractmethod
     def make_room(self, size: int, count: int) -> None:
-        """Let the next `count` units, `size` bytes together, go into one file. Raises OSError like `reserve`."""
+        """Place the next `count` units, `size` bytes together, into one file. Raises OSError like `reserve`."""
 
     def cancel(self, at: int) -> None:
-        """Take back the unit reserved at `at` and all after it; they must not be committed yet."""
+        """Undo the reservation of the unit at `at` and of all after it; they must not be committed yet."""
         at -= self.header
         self.tail.truncate(at - self.stored)
         self.written = at
@@ -98,7 +98,7 @@ class Log(ABC):
 
     @abstractmethod
     def span(self, at: int) -> tuple[int, int, memoryview] | None:
-        """The file that holds `at`: its first offset, the end of what is readable of it, and all its bytes."""
+        """The file that holds `at`: its first offset, the end of its readable part, and all its bytes."""
 
     @abstractmethod
     def view(self, at: int, size: int) -> memoryview | None:
@@ -136,9 +136,9 @@ class Log(ABC):
 
     @abstractmethod
     def truncate(self, end: int) -> int:
-        """Drop everything from `end` on durably, so that it never comes back. Returns how many bytes were not zero.
+        """Truncate the log at `end` durably: the dropped bytes never reappear. Returns how many bytes were not zero.
 
-        No sync job may be running. What is not committed is dropped too.
+        No sync job may be running. Uncommitted units are dropped too.
         """
 
     def recovered(self, end: int) -> int:
@@ -157,11 +157,11 @@ class Log(ABC):
 
     @abstractmethod
     def drop_first(self) -> LogFile:
-        """Take the oldest file out of the log; the caller closes and removes it."""
+        """Remove the oldest file from the log; the caller closes and deletes it."""
 
     @abstractmethod
     def sync_job(self, start: int, end: int, *, rewrite: bool) -> Callable[[], None]:
-        """What makes [start, end) durable; runs in a thread, and the caller raises `flushed` when it is done.
+        """The job that makes [start, end) durable. It runs in a thread; the caller advances `flushed` when it is done.
 
         With `rewrite` the bytes are written again first: after a failed sync the kernel may have dropped their pages.
         """

@@ -17,7 +17,7 @@ from ariane.store.units.reading import Dispatched
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which messages: all that agree with everything that is given. Times are store times in milliseconds."""
+    """Selects messages: those that match every given criterion. Times are store times in milliseconds."""
 
     topic: str | None = None
     queue_id: int | None = None

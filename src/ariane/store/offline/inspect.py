@@ -53,7 +53,7 @@ class IndexFacts:
 
 @dataclass
 class Inspection:
-    """All of it."""
+    """The summary of a store."""
 
     root: Path
     clean: bool
@@ -68,7 +68,7 @@ class Inspection:
 
     @property
     def messages(self) -> int:
-        """Those in queues, and those on their way there."""
+        """Messages in queues, and messages not dispatched yet."""
         return sum(queue.count for queue in self.queues) + self.waiting
 
 

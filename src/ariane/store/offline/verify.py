@@ -46,7 +46,7 @@ class Findings:
 
 
 def verify(files: Files, layout: Layout, slots: int, index_entries: int, progress: Progress = no_progress) -> Findings:
-    """Check a whole store. `slots` and `index_entries` are taken for index files that do not tell their own."""
+    """Check a whole store. `slots` and `index_entries` apply to index files whose own numbers cannot be derived."""
     findings = Findings()
     stored = StoredLog(files, layout)
     ends = _check_log(stored, findings, progress)
@@ -111,7 +111,7 @@ def _contradiction(unit: Dispatched, topic: str, queue_id: int, number: int, siz
 
 def _is_code_of(unit: Dispatched, code: int) -> bool:
     if unit.topic == SCHEDULE_TOPIC and value_of(unit.properties, b"DELAY\x01") is not None:
-        return code >= unit.store_time  # when it is due: the table of delays is not in the store
+        return code >= unit.store_time  # a due time, not exact: the delay table is not part of the store
     if unit.topic == TIMER_TOPIC and (due := timer_code(unit.properties)):
         return code == due
     return code == unit.tags_code
@@ -127,7 +127,7 @@ def _check_index(files: Files, layout: Layout, stored: StoredLog, shape: tuple[i
     first = next(live, None)
     if first is not None:
         _check_keys(stored, first.offset, chain((first,), live), findings)
-    deque(found, maxlen=0)  # the rest of the chains, when the keys went wrong
+    deque(found, maxlen=0)  # when the keys are wrong, check the rest of the chains
 
 
 class Entry(NamedTuple):

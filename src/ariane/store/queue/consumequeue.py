@@ -108,7 +108,7 @@ class ConsumeQueue:
         self.tail_first = 0
         self.written = 0
         self.blank_from = -1  # blank entries from here to `written` are still to be written
-        self.epoch = 0  # changes when all entries are dropped, to ignore writes started before
+        self.epoch = 0  # incremented when all entries are dropped: writes started before are ignored
 
     def put(self, physical: int, size: int, tags_code: int, queue_offset: int) -> bool:
         """Add an entry; False when it was there already."""
@@ -142,7 +142,7 @@ class ConsumeQueue:
         return self._tail
 
     def _jump(self, queue_offset: int) -> bool:
-        """Make the queue end at `queue_offset`, for a message newer than all here; False when it has no place."""
+        """Move the end of the queue to `queue_offset`, for a message newer than all entries; False if impossible."""
         if queue_offset == 0:
             self.restart()
         elif queue_offset >= _MAX_OFFSET:
@@ -156,7 +156,7 @@ class ConsumeQueue:
         elif queue_offset - self.max_offset > _MAX_GAP:
             log.warning("%s/%d ends at %d: entry %d is not", self.topic, self.queue_id, self.max_offset, queue_offset)
             return False
-        else:  # blanks take the place of missing entries, so that offsets stay true
+        else:  # blank entries replace missing ones, so that offsets stay correct
             self.tail.extend(BLANK_ENTRY * (queue_offset - self.max_offset))
         return True
 
@@ -246,7 +246,7 @@ class ConsumeQueue:
         return None if found[1] == BLANK_SIZE else found
 
     def stored_entry(self, offset: int) -> tuple[int, int, int] | None:
-        """The entry that the queue's files hold at `offset`, also beyond `written`; None when no file covers it."""
+        """The entry stored in the queue's files at `offset`, even beyond `written`; None when no file covers it."""
         in_file = offset % self.file_entries
         if offset < 0 or not self.has_file(offset - in_file):
             return None

@@ -1,4 +1,4 @@
-"""Cuts queues where the log was cut, in memory and on disk."""
+"""Truncates queues to the end of a truncated log, in memory and on disk."""
 
 from pathlib import Path
 
@@ -15,13 +15,13 @@ def end_before(queue: ConsumeQueue, limit: int) -> int:
         return queue.max_offset
     low = max(queue.min_offset, queue.files[0] if queue.files else queue.tail_first)
     end = first_at(queue, low, queue.max_offset, limit)
-    while end > low and queue.entry(end - 1) is None:  # blank entries filled a gap before what is cut
+    while end > low and queue.entry(end - 1) is None:  # blank entries that filled a gap before the dropped ones
         end -= 1
     return end
 
 
 def cut_queues(files: Files, table: QueueTable, writer: QueueWriter, limit: int) -> None:
-    """Drop all entries of messages at log offset `limit` or later durably, so that they never come back.
+    """Drop all entries of messages at log offset `limit` or later, durably: they never reappear.
 
     No round of the writer may be running.
     """

@@ -2,14 +2,14 @@
 
 No checksum covers the queue offset of a unit. A torn write cannot change it alone: it is between the magic and the
 physical offset, within one sector of one of them. A whole unit whose queue offset is not the next one of its queue is
-therefore either legal or has a damaged offset:
+therefore either a legal exception or a damaged offset. Its value is
 
 - 0: the topic was deleted and created again, its queues start over;
 - less than expected: the message is in the log twice;
 - more than expected: messages of the queue are missing from the log (a store of another broker).
 
-The consume queue on disk and the next message of the same queue tell which. Where neither does, the choice that loses
-no message wins.
+The consume queue on disk and the next message of the same queue decide which. Where neither does, recovery takes the
+choice that loses no message.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ class QueueOrder:
         self._last: dict[ConsumeQueue, Dispatched] = {}
         self._corrected: dict[int, int] | None = None
         self._gaps: set[tuple[ConsumeQueue, int]] = set()  # offsets that no unit has
-        self._rivals: list[Dispatched] = []  # units that state the same place as the unit before them
+        self._rivals: list[Dispatched] = []  # units with the same queue and offset as the unit before them
         self._moved: dict[int, ConsumeQueue] = {}
 
     def place_of(self, unit: Dispatched) -> tuple[ConsumeQueue, int]:
@@ -76,9 +76,9 @@ class QueueOrder:
         self._last[unit.queue] = unit
 
     def _resolve(self, units: Iterator[Dispatched]) -> dict[int, int]:
-        """The offsets of all units that say another one than they should, by physical offset."""
+        """The corrected queue offsets of all units with a wrong one, by physical offset."""
         corrected: dict[int, int] = {}
-        waiting: dict[ConsumeQueue, Dispatched] = {}  # until the next unit of the queue tells
+        waiting: dict[ConsumeQueue, Dispatched] = {}  # undecided until the next unit of the queue
         for unit in units:
             if not _has_place(unit):
                 continue
@@ -121,7 +121,7 @@ class QueueOrder:
 
     def _decide(self, unit: Dispatched, expected: int, following: int | None) -> int:
         stated = unit.queue_offset
-        most = unit.physical_offset // MIN_UNIT  # so many units fit into the log before this one
+        most = unit.physical_offset // MIN_UNIT  # the most units that fit into the log before this one
         if expected >= 0 and _points_to(unit, expected):
             return expected
         if self._queues_complete or _points_to(unit, stated):
@@ -158,7 +158,7 @@ def _has_place(unit: Dispatched) -> bool:
 
 
 def _first_offset(stated: int, following: int | None, most: int) -> int:
-    """The offset of the first unit of a queue of which nothing else is known."""
+    """The offset of the first unit of a queue that has no other evidence."""
     if following is not None and _one_bit_apart(stated, following - 1):
         return following - 1
     if stated < 0:

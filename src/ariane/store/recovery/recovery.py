@@ -46,10 +46,10 @@ from ariane.store.units.reading import (
 log = logging.getLogger("ariane.store")
 
 _BATCH: Final = 1024
-_NEAR_END: Final = 32 << 20  # so much of the log is checked after any stop
+_NEAR_END: Final = 32 << 20  # bytes of the log that are checked after any stop
 _NEAR_ENOUGH: Final = 1 << 20
 _NO_LIMIT: Final = 1 << 62
-_MOST_CANDIDATES: Final = 1000  # units tried as a start before reading starts with the file
+_MOST_CANDIDATES: Final = 1000  # candidates for a first unit; after that, reading starts at the file's beginning
 
 
 class Recovery:
@@ -83,10 +83,10 @@ class Recovery:
         self._durable_end = durable_end.load()
         self._deleted = deleted
         self._limit = _NO_LIMIT
-        self._undispatched = _NO_LIMIT  # where dispatch must begin again, when the disk was full
+        self._undispatched = _NO_LIMIT  # where dispatch must resume after a full disk
 
     def run(self) -> None:
-        """Check the log, cut what is torn, and bring queues and index to the same end."""
+        """Check the log, cut what is torn, and make queues and index end with it."""
         if self._log.min_offset < 0:
             self._drop_queues_and_index()
             return
@@ -96,7 +96,7 @@ class Recovery:
         for queue in self._table:
             find_end(queue, _NO_LIMIT)
             if queue.files and queue.max_physical <= self._deleted.end_of(queue.topic):
-                self._table.drop(queue)  # its topic was deleted, its files were not yet
+                self._table.drop(queue)  # the topic was deleted, but not yet its files
         start = self._before_limit(self._start_near(self._table.max_physical()))
         if self._report.clean:
             self._check(start)
@@ -168,7 +168,7 @@ class Recovery:
     def _correct(self, unit: Dispatched, queue: ConsumeQueue, offset: int) -> None:
         """Write the right queue and offset into a unit of the log: consumers take them from there."""
         if (queue, offset) == (unit.queue, unit.queue_offset) or offset == LEFT_OUT or self._limit < _NO_LIMIT:
-            return  # a log that checks itself is the same on other machines, and stays so
+            return  # a self-checking log must stay identical to its replicas
         stated = f"{unit.topic}/{unit.queue_id} offset {unit.queue_offset}"
         right = f"{queue.topic}/{queue.queue_id} offset {offset}"
         self._note(f"the message at {unit.physical_offset} was damaged: it stated {stated} and is {right}")
@@ -209,7 +209,7 @@ class Recovery:
             self._table.wrote(work, keep=0)
 
     def _no_room(self, error: OSError) -> None:
-        """Go on when the disk is full: entries stay in memory, and the running store writes them when there is room."""
+        """Continue on a full disk: entries stay in memory until the running store has room to write them."""
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise error
         note = f"the disk is full: {error}; queues and index are completed when there is room"
@@ -217,7 +217,7 @@ class Recovery:
             self._note(note)
 
     def _before_limit(self, start: int) -> int:
-        """`start`, or the first record of an earlier file if the log is not readable so far."""
+        """`start`, or the first record of an earlier file if the log is not readable up to `start`."""
         return start if start <= self._limit else max(base for base in self._log.bases() if base <= self._limit)
 
     # -- where to start -------------------------------------------------------------------------------------------
@@ -290,7 +290,7 @@ class Recovery:
     # -- reading the log ------------------------------------------------------------------------------------------
 
     def _units(self, start: int) -> Iterator[Dispatched]:
-        """The whole units from the record at `start` to the end of the log, which is then `_end`."""
+        """Read the whole units from the record at `start` on; sets `_end` to the end of the log."""
         at = self._end = start
         unit = None
         for base in self._log.bases():
@@ -316,7 +316,7 @@ class Recovery:
         return read_unit(file.memory, at - file.base, at, self._options.check_crc_on_recover, self._table)
 
     def _is_torn(self, file: LogSegment, unit: Dispatched) -> bool:
-        """Whether a power cut took a sector of the properties: it is zero, and nothing valid follows."""
+        """Whether a power cut lost a sector of the properties: it is zero, and nothing valid follows."""
         if not self._report.rebooted or self._limit < _NO_LIMIT or 0 not in unit.properties:
             return False
         end = unit.physical_offset + unit.size - file.base

@@ -19,12 +19,12 @@ _codes: dict[bytes, int] = {}
 
 
 def key_hash(text: str) -> int:
-    """The hash of `topic#key` as the index files have it: Java's, made positive."""
+    """The hash of `topic#key` as index files store it: Java's, made positive."""
     return _positive(string_hash(text) & _MASK)
 
 
 def _positive(value: int) -> int:
-    """Java's Math.abs of an int given as its 32 bits; the number without a positive counts as 0."""
+    """Java's Math.abs of an int given as its 32 bits; Integer.MIN_VALUE gives 0."""
     if value < _SIGN:
         return value
     return 0 if value == _SIGN else (1 << 32) - value

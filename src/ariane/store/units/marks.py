@@ -17,7 +17,7 @@ _SEPARATOR: Final = 2
 
 
 class Marks:
-    """What queue and index need of stored properties: tags code, keys, and the position of the unique key."""
+    """The parts of stored properties used by queue and index: tags code, keys, position of the unique key."""
 
     __slots__ = ("_sample", "keys", "tags_code", "unique_at", "unique_end")
 
@@ -97,7 +97,7 @@ def value_of(properties: bytes, name: bytes) -> bytes | None:
 def _found_by_parts(properties: bytes, name: bytes) -> bytes | None:
     """The cheapest search in plain Python."""
     before, found, rest = properties.partition(name)
-    while found and before and before[-1] != 2:  # the end of a longer name
+    while found and before and before[-1] != 2:  # matched the end of a longer name
         before, found, rest = rest.partition(name)
     return rest.partition(b"\x02")[0] or None if found else None
 

@@ -27,7 +27,7 @@ _V6_FLAGS: Final = BORN_HOST_V6 | STORE_HOST_V6
 _I64: Final = Struct(">q")
 _I32: Final = Struct(">i")
 _I16: Final = Struct(">h")
-_SECTOR: Final = 512  # what a disk writes as a whole
+_SECTOR: Final = 512  # the unit that a disk writes atomically
 
 UNIT: Final = 1
 END_OF_FILE: Final = 0
@@ -74,7 +74,7 @@ class Dispatched:
         self.tags_code = marks.tags_code
         self.keys = marks.keys
         self.unique_hash = -1
-        if sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:  # must not be found by key
+        if sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK:  # must not be indexed
             self.keys = None
         elif marks.unique_end:
             self.unique_hash = part_hash(queue.key_hash, properties, marks.unique_at, marks.unique_end)
@@ -143,7 +143,7 @@ def read_unit(memory: memoryview, at: int, physical: int, check_crc: bool, table
 def has_zero_sector(memory: memoryview, end: int, properties: int) -> bool:
     """Whether a sector is zero in the `properties` bytes of a unit that ends at `end` of its file.
 
-    A power cut leaves such a sector where it was not written yet. Everything else of a unit shows that by itself.
+    A power cut leaves such a sector where it was not written yet. All other parts of a unit have their own checks.
     """
     first = end - properties
     return any(not any(memory[at : at + _SECTOR]) for at in range(first + -first % _SECTOR, end, _SECTOR))

@@ -1,6 +1,6 @@
 """Writes units into the tail of a log, like `encode_unit` but faster.
 
-Compiled, a writer of machine integers costs a fifth of `struct`; in plain Python it would cost four times as much.
+Compiled, writing machine integers costs a fifth of `struct`; in plain Python it would cost four times as much.
 """
 
 from struct import Struct
@@ -44,7 +44,7 @@ def write_unit(
     topic_field: bytes,
     properties: bytes,
 ) -> None:
-    """One unit of `size` bytes at its place; its fields in their order. The V6 bits of `sys_flag` must be right."""
+    """Write a unit of `size` bytes at its offset, fields in order. The V6 bits of `sys_flag` must be set correctly."""
     if PLAIN:
         writer.write(
             b"".join(
