@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ariane.access.signer import Signer
+from ariane.broker.config.ha_options import ha_options
 from ariane.env import Env, ManualClock, SystemClock
 from ariane.protocol.codes import RequestCode as Code
 from ariane.protocol.codes import ResponseCode
@@ -253,6 +254,23 @@ async def test_rules_are_administered_as_mqadmin_does_it_and_no_secret_is_shown(
         assert sorted(talk.broker.access.rules.current.accounts) == ["open-app", "operator", "shop-app", "snooper"]
 
 
+async def test_a_deleted_account_is_in_no_file_any_more(tmp_path: Path) -> None:
+    """An older account of the same key in another file must not come back with its old secret and rights."""
+    (tmp_path / "conf/acl").mkdir(parents=True)
+    (tmp_path / "conf/plain_acl.yml").write_text(RULES)
+    twice = "accounts:\n- {accessKey: shop-app, secretKey: newer-secret}\n- {accessKey: other-app, secretKey: another1}"
+    (tmp_path / "conf/acl/team.yml").write_text(twice)
+    async with Talk.to(small_broker(tmp_path / "store", rocketmqHome=tmp_path, aclEnable=True)) as talk:
+        operator = Caller(talk, "operator")
+        assert (await operator.ask(Code.DELETE_ACL_CONFIG, {"accessKey": "shop-app"})).code == 0
+        await operator.client.close()
+        assert talk.broker.access is not None
+        assert sorted(talk.broker.access.rules.current.accounts) == ["open-app", "operator", "other-app", "snooper"]
+        shop = Caller(talk, "shop-app")
+        assert "No acl config for shop-app" in await shop.refused(Code.SEND_MESSAGE_V2, send_fields("orders"), b"x")
+        await shop.client.close()
+
+
 async def test_a_changed_file_is_in_force_within_seconds(tmp_path: Path) -> None:
     clock = ManualClock()
     (tmp_path / "conf").mkdir()
@@ -437,7 +455,7 @@ async def test_a_secret_key_is_nowhere_but_in_the_rules_file(tmp_path: Path, cap
     caplog.set_level(logging.DEBUG)
     seen: list[str] = []
     (tmp_path / "broker.conf").write_text(f"brokerAccessKey=operator\nbrokerSecretKey={CANARY}-admin\n")
-    options = {"brokerAccessKey": "operator", "brokerSecretKey": f"{CANARY}-admin"}
+    options = {"brokerAccessKey": "operator", "brokerSecretKey": f"{CANARY}-admin", "haKey": f"{CANARY}-ha"}
     async with guarded(tmp_path, RULES, **options) as talk:
         operator = Caller(talk, "operator")
         for code in talk.broker.handlers:
@@ -451,7 +469,7 @@ async def test_a_secret_key_is_nowhere_but_in_the_rules_file(tmp_path: Path, cap
         assert talk.broker.access is not None
         await talk.broker.access.rules.refresh()
         seen.append(repr(talk.broker.access.rules.current))
-        seen.append(repr(talk.broker.options))
+        seen += [repr(talk.broker.options), repr(ha_options(talk.broker.options))]
         seen += [f"{name}={value}" for name, value in talk.broker.options.printed()]
         seen += [str(talk.broker.access.rules.counters), repr(operator.signer)]
         await operator.client.close()

@@ -100,6 +100,10 @@ MISTAKES = [
     (ACCOUNT + "  admin: perhaps", "f.yml:4: accounts[0].admin: expected true or false"),
     (ACCOUNT + "  admin: true\n  admin: false", "f.yml:5: accounts[0].admin: is given twice"),
     (ACCOUNT + "  topicPerms: {", "f.yml:4: broken YAML"),
+    (
+        "base: &base {topicPerms: [orders=DENY]}\n" + ACCOUNT + "  <<: *base\n  defaultTopicPerm: PUB",
+        "f.yml:5: accounts[0].<<: merged fields are not read",
+    ),
     (f"accounts:\n- accessKey: account1\n  secretKey: *{CANARY}", "f.yml:3: broken YAML"),
     (f"accounts:\n- accessKey: account1\n  secretKey: !{CANARY} x", "f.yml:3: "),
     (f"accounts:\n- accessKey: account1\n  secretKey: '{CANARY}", "f.yml:"),

@@ -63,6 +63,10 @@ async def test_secrets_are_not_logged(talk_to: Any, caplog: pytest.LogCaptureFix
     await talk.ask(RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, fields)
     [line] = lines(caplog, "ariane.admin")
     assert "accessKey=somebody" in line
+    for option in (b"brokerSecretKey=", b"haKey ", b"tls.server.keyPassword: ", b"otlpHeaders = Authorization="):
+        answer = await talk.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"traceOn=true\n" + option + b"very-secret")
+        assert "very-secret" not in (answer.remark or "")
+    assert "traceOn=true" in caplog.text
     assert "very-secret" not in caplog.text
     assert "token-secret" not in caplog.text
 

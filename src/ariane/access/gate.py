@@ -20,7 +20,7 @@ from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import BINARY, Command
 from ariane.protocol.signing import ACCESS_KEY, SIGNATURE, signed_values
 from ariane.remoting import ACCOUNT, Peer
-from ariane.remoting.limited_log import LimitedLog
+from ariane.remoting.limited_log import LimitedLog, clip
 
 log = logging.getLogger("ariane.access")
 
@@ -140,7 +140,7 @@ class AccessGate:
 
     def _refuse(self, peer: Peer, request: Command, reason: str, text: str) -> NoReturn:
         self._counters.refused[reason] += 1
-        self._log.warning("request %d of %s is refused: %s", request.code, peer.peer, ascii(text))
+        self._log.warning("request %d of %s is refused: %s", request.code, peer.peer, ascii(clip(text)))
         raise ResponseError(ResponseCode.SYSTEM_ERROR, PREFIX + text)
 
 

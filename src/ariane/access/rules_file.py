@@ -170,6 +170,8 @@ class _Reader:
         fields: dict[str, yaml.Node] = {}
         for key, value in node.value:
             field_name = key.value if isinstance(key, yaml.ScalarNode) else ""
+            if key.tag.endswith(":merge"):  # what it brings in may be a DENY
+                raise self._error(key, f"{name}.<<".lstrip("."), "merged fields are not read: write them out")
             if field_name in fields:
                 raise self._error(key, f"{name}.{field_name}".lstrip("."), "is given twice")
             fields[field_name] = value

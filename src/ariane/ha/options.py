@@ -1,6 +1,6 @@
 """Options of replication."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Literal
 
@@ -52,7 +52,7 @@ class HaOptions:
     """When a slave drops what its master does not have: when the master was promoted, always, or never."""
     learner: bool = False
     """asyncLearner: a slave whose copy never counts."""
-    key: str = ""
+    key: str = field(default="", repr=False)
     """A secret that both sides must have; a peer that cannot prove it is refused unless `allowed` names it."""
     allowed: tuple[str, ...] = ()
     """Addresses or networks of slaves; empty: any. With a key, these may follow without it (Apache's slaves)."""

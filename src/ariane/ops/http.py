@@ -15,7 +15,7 @@ from ariane.errors import ListenFailed
 LONGEST_HEAD: Final = 8192  # bytes of a request
 PATIENCE: Final = 5.0  # seconds for a request to arrive
 SLOWEST: Final = 30.0  # seconds for an answer to be read
-MOST: Final = 64  # connections at a time
+MOST: Final = 64  # connections at a time; one more closes the oldest
 TEXT: Final = "text/plain; charset=utf-8"
 
 
@@ -48,7 +48,7 @@ class HttpServer:
         self._host = host
         self._port = port
         self._server: asyncio.Server | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open: dict[asyncio.StreamWriter, None] = {}  # the oldest first
 
     @property
     def port(self) -> int:
@@ -79,10 +79,12 @@ class HttpServer:
         await server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= MOST:
-            writer.transport.abort()
-            return
-        self._open.add(writer)
+        if len(self._open) >= MOST:  # peers that hang must not keep a probe out: that would restart the server
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()
+        self._open[writer] = None
+        writer.transport.set_write_buffer_limits(0)  # `drain` waits for the last byte, so that time bounds it too
         try:
             async with asyncio.timeout(PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -91,7 +93,7 @@ class HttpServer:
         except (TimeoutError, asyncio.LimitOverrunError, asyncio.IncompleteReadError, ConnectionError):
             writer.transport.abort()  # nothing of an answer that is not read stays in memory
         finally:
-            self._open.discard(writer)
+            self._open.pop(writer, None)
             writer.close()
 
     async def _answer(self, writer: asyncio.StreamWriter, line: bytes) -> None:

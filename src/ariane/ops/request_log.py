@@ -5,7 +5,9 @@ Handlers are wrapped, not observed: an observer would cost every send and pull s
 
 import inspect
 import logging
+import re
 from collections.abc import Awaitable, Collection, Mapping
+from itertools import islice
 from typing import Final
 
 from ariane.env import Clock
@@ -14,12 +16,16 @@ from ariane.protocol.codes import PROMOTE_BROKER, RESEND_DEAD_LETTERS, RequestCo
 from ariane.protocol.command import Command
 from ariane.remoting import Connection, Handler
 from ariane.remoting.limited_log import LimitedLog, clip
+from ariane.settings import ConfigError, parse_properties
 
 admin_log = logging.getLogger("ariane.admin")
 slow_log = logging.getLogger("ariane.slow")
 
 LONGEST_VALUE: Final = 300  # characters of a field
+LONGEST_NAME: Final = 100
+MOST_FIELDS: Final = 50
 SECRETS: Final = frozenset({"Signature", "SecurityToken", "secretKey"})
+_SECRET_OPTION: Final = re.compile(r"key|secret|password|token|headers", re.IGNORECASE)
 ACCOUNT: Final = "AccessKey"
 _OWN_CODES: Final = {RESEND_DEAD_LETTERS: "RESEND_DEAD_LETTERS", PROMOTE_BROKER: "PROMOTE_BROKER"}
 CONFIGURATION: Final = frozenset({RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG})
@@ -141,10 +147,21 @@ def code_name(code: int) -> str:
 def shown_fields(request: Command) -> dict[str, str]:
     """The fields of a request without signatures and secrets, and the text of a changed configuration."""
     fields = {
-        name: "***" if name in SECRETS else clip(str(value), LONGEST_VALUE)
-        for name, value in request.fields.items()
+        clip(name, LONGEST_NAME): "***" if name in SECRETS else clip(str(value), LONGEST_VALUE)
+        for name, value in islice(request.fields.items(), MOST_FIELDS)
         if name not in (ACCOUNT, "Signature", "SecurityToken")
     }
     if request.code in CONFIGURATION and request.body:
-        fields["configuration"] = clip(bytes(request.body).decode(errors="replace").strip(), LONGEST_VALUE)
+        fields["configuration"] = clip(_shown_options(bytes(request.body)), LONGEST_VALUE)
     return fields
+
+
+def _shown_options(body: bytes) -> str:
+    """The options of a changed configuration; also of one that is refused, which may have a secret in it."""
+    try:
+        entries = parse_properties(body.decode(errors="replace"))
+        return "\n".join(
+            f"{entry.key}={'***' if _SECRET_OPTION.search(entry.key) else entry.value}" for entry in entries
+        )
+    except ConfigError:
+        return "(not readable)"

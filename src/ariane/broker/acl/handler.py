@@ -79,15 +79,16 @@ class AclHandler:
         return request.reply()
 
     async def delete(self, connection: Connection, request: Command) -> Command:
-        """DELETE_ACL_CONFIG: remove an account from its file."""
+        """DELETE_ACL_CONFIG: remove an account from every file, or the one in a later file would take its place."""
         access_key = DeleteAccessConfigRequest.parse(request.fields).access_key
         rules = self._on(_DELETE)
-        known = rules.current.file_of(access_key)
-        if known is None:
+        known = [file for file in rules.current.files if any(a.access_key == access_key for a in file.accounts)]
+        if not known:
             remark = f"The accesskey[{access_key}] corresponding to accessConfig has been deleted failed."
             raise ResponseError(_DELETE, f"{remark} No file has it.")
         try:
-            await rules.change(Path(known.path), lambda data: without_account(data, access_key))
+            for file in reversed(known):  # the one that counts goes last: no other ever takes its place
+                await rules.change(Path(file.path), lambda data: without_account(data, access_key))
         except (ConfigError, OSError) as error:
             raise ResponseError(_DELETE, _reason(error)) from None
         log.warning("account %r deleted by %s", access_key, connection.peer)

@@ -167,7 +167,7 @@ class BrokerOptions:
     ha_report: str
     ha_truncate: str
     """What a slave reports: flushed, received, or auto: flushed to an Ariane master."""
-    ha_key: str
+    ha_key: str = field(repr=False)
     ha_allowed_peers: str
     ha_max_connections: int
     flush_disk_type: str
