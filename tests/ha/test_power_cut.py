@@ -67,3 +67,27 @@ async def test_slave_that_reports_as_apaches_does_lacks_some() -> None:
     for seed in range(ROUNDS):
         lost += (await lost_in_a_power_cut("received", seed))[1]
     assert lost > 0
+
+
+async def test_slave_whose_disk_fails_acknowledges_nothing_when_it_connects_again() -> None:
+    files = MemoryFiles()
+    master_store, slave_store = new_store(), new_store(files)
+    async with running_master(master_store, waits=True) as master, running_slave(slave_store, master.port) as slave:
+        await until(lambda: master.in_sync() == 1)
+        highest: list[int] = []
+        master.on_acknowledged.append(lambda: highest.append(master.acknowledged(1)))
+        rule = files.fail("sync", part="commitlog")
+        first = master_store.append(unit(body=b"received, not durable"))
+        master_store.dispatch_now()
+        await until(lambda: slave_store.log.stored == first.end_offset)
+        await until(lambda: not slave_store.writable, "the failed flush")
+        master_store.append(unit(body=b"refused by the slave"))
+        master_store.dispatch_now()
+        for _ in range(3):
+            lost = slave.counts().get("lost", 0)
+            await until(lambda: slave.counts().get("lost", 0) > lost, "another attempt")  # noqa: B023
+        assert max(highest, default=0) < first.end_offset
+        files.rules.remove(rule)
+        slave_store.flusher.begin()
+        await until(lambda: master.acknowledged(1) == master_store.log.stored, "a disk that works again")
+        assert slave_store.log.flushed == master_store.log.stored

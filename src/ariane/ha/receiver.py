@@ -264,7 +264,19 @@ class Receiver(asyncio.Protocol):
         else:
             self._step = 2
             self._welcome = welcome
-            self._resume(welcome)
+            if self.flushed:  # the master takes what this slave asks to continue for what it has
+                self._store.when_flushed(self._store.log.stored, self._when_ready)
+            else:
+                self._resume(welcome)
+
+    def _when_ready(self, durable: bool) -> None:
+        if self._closed:
+            return
+        if durable and self._welcome is not None:
+            self._resume(self._welcome)
+        else:
+            self.abort()
+            self._owner.lost(self, self._store.health.text or "the log could not be made durable in time")
 
     def _resume(self, welcome: Welcome) -> None:
         """Decide where the two logs part, and ask the master to start there."""
