@@ -285,3 +285,20 @@ async def test_a_store_that_cannot_be_flushed_is_not_called_clean(caplog: pytest
     assert "was not closed cleanly" in caplog.text
     again = MessageStore(options(), Env(clock=clock, files=files.after_kill()))
     assert not again.open().clean
+
+
+async def test_what_is_told_as_flushed_after_a_kill_survives_a_power_cut() -> None:
+    files, clock = MemoryFiles(), ManualClock()
+    killed = MessageStore(options(flush="ASYNC_FLUSH"), Env(clock=clock, files=files))
+    killed.open()
+    while killed.log_max <= killed.log.file_size + 1000:  # the file that is full was not synced either
+        killed.append(unit(body=bytes(1000)))
+    files = files.after_kill()
+    async with running(files, clock) as store:
+        flushed, there = store.flushed_offset, read_all(store)
+        assert flushed == killed.log_max
+        cut = files.after_power_cut()
+    after = MessageStore(options(), Env(clock=clock, files=cut))
+    after.open()
+    assert after.log_max >= flushed
+    assert len(read_all(after)) == len(there)

@@ -98,6 +98,10 @@ class MemoryFiles:
         for path, node in list(names.items()):  # threads of the broker may still write
             other._nodes[path] = other._durable[path] = node.survivor(content(node))
             other._folders.update(path.parents)
+            if same_boot:  # the power may still fail: no process has synced it since
+                other._nodes[path].durable = node.durable
+                if path not in self._durable:
+                    del other._durable[path]
         return other
 
     def called(self, operation: str, path: Path) -> None:

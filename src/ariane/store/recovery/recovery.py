@@ -105,6 +105,8 @@ class Recovery:
             for queue in self._table:
                 find_end(queue, start)
             self._rebuild(self._index_start(start))
+            # A kill leaves bytes that no sync has covered. What is told as durable from here on must be so.
+            self._log.sync_job(start, self._log.stored, rewrite=False)()
         if self._index is not None:
             cut_index(self._env.files, self._index, self._end)
         self._durable.lower(self._end)
