@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -103,6 +104,22 @@ async def test_commits_on_a_slave_reach_the_master_that_returns(brokers: Brokers
     await slave.metadata.round(master.address)
     assert await committed(to_slave, "readers", "orders") == 3
     assert slave.offsets.committed_here == {}
+
+
+async def test_commits_on_a_slave_skip_nothing_on_a_master_that_lost_messages(brokers: Brokers) -> None:
+    """As after a power cut: new messages take the places of those that the group has read on the slave."""
+    master, slave = await brokers.master(), await brokers.slave()
+    to_master, to_slave = brokers.talk(master), brokers.talk(slave)
+    await to_master.send_ok("orders", b"one")
+    await copied(master, slave)
+    await slave.metadata.round(master.address)
+    await brokers.stop("master")
+    await commit(to_slave, "readers", "orders", 1)
+    rmtree(brokers.folder / "master")
+    master = await brokers.master()
+    await slave.metadata.round(master.address)
+    assert master.offsets.queues("readers", "orders").get(0, 0) == 0
+    assert slave.offsets.committed_here == {"orders@readers": {0: 1}}  # for the day that it is promoted
 
 
 async def test_a_reset_on_the_master_is_not_undone_by_the_slave(brokers: Brokers) -> None:

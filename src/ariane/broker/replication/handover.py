@@ -11,7 +11,7 @@ from ariane.broker.replication.metadata import MetadataCopy
 from ariane.broker.replication.peers import Peers, PeerState, free_id
 from ariane.broker.replication.role_record import RoleRecord
 from ariane.broker.role import MASTER_ID, Role, RoleKind
-from ariane.broker.tables.offsets import OffsetTable
+from ariane.broker.tables.offsets import OffsetTable, split_key
 from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ArianeError, ResponseError
 from ariane.ha import Epochs
@@ -125,7 +125,9 @@ class Handover:
                 continue
             for key, queues in table.offset_table.items():
                 for queue_id, offset in queues.items():
-                    self._offsets.raise_to(key, queue_id, offset)
+                    # The slave may have read messages that a power cut took from this log: others take their places.
+                    end = max(self._store.max_offset(split_key(key)[0], queue_id), 0)
+                    self._offsets.raise_to(key, queue_id, min(offset, end))
 
     def newer_master(self, epoch: int, address: str) -> None:
         """Another broker is reported as master of a newer epoch: confirm that with it, then follow it."""

@@ -166,7 +166,8 @@ class MetadataCopy:
         checks = {key: table.offset_table[key] for key in table.offset_table if split_key(key)[1] == CHECK_GROUP}
         users = {key: queues for key, queues in table.offset_table.items() if key not in checks}
         ahead = self._offsets.take_from_master(ConsumerOffsetTable(users))
-        if ahead.offset_table:
+        # A master that has lost the end of its log stores other messages at the offsets that were read here.
+        if ahead.offset_table and (await self._peers.state(master)).log_max >= self._store.log_max:
             log.info("the master %s gets the offsets that were committed here while it was away", master)
             await self._peers.commit(master, ahead)
         if self._waiting is None:
