@@ -1,12 +1,15 @@
 """The role of a broker, and what follows it."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
 from ariane.broker.role import Role, RoleKind
+from ariane.env import Env
 from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.testing.faults import MemoryFiles
 from tests.broker.talk import Talk, send_fields, settled, small_broker
 
 
@@ -92,6 +95,35 @@ async def test_a_master_that_becomes_a_slave_refuses_every_write(tmp_path: Path)
         assert "slave" in (group.remark or "")
         assert talk.broker.store.log_max == before
         assert [unit.body for unit in await talk.units("orders")] == [b"hello"]
+
+
+class HeldTopics(MemoryFiles):
+    """Writes of topics.json begin when `gate` is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.came = threading.Event()
+
+    def called(self, operation: str, path: Path) -> None:
+        if path.name.startswith("topics.json") and threading.current_thread() is not threading.main_thread():
+            self.came.set()
+            self.gate.wait(60)
+        super().called(operation, path)
+
+
+async def test_a_send_keeps_the_promise_of_its_role_when_the_role_changes(tmp_path: Path) -> None:
+    """A synchronous master promises a copy. There is none: also a send whose topic is saved too late is told so."""
+    files = HeldTopics()
+    broker = small_broker(tmp_path, env=Env(files=files), brokerRole="SYNC_MASTER", haListenPort=0)
+    async with Talk.to(broker) as talk:
+        try:
+            send = asyncio.ensure_future(talk.send("new-topic"))
+            await settled(files.came.is_set)
+            await broker.role.become_slave(1, 1)
+        finally:
+            files.gate.set()
+        assert (await send).code == ResponseCode.SLAVE_NOT_AVAILABLE
 
 
 async def test_a_slave_that_becomes_a_master_delivers_what_was_delayed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from ariane.broker.delay.delivery import Delay
 from ariane.broker.message_writer import MessageWriter
 from ariane.broker.refusals import broker_is_read_only, no_such_group, topic_is_read_only
 from ariane.broker.retry.retries import DEAD_LETTER_QUEUES, allowed_times, decide, sent_back
-from ariane.broker.send.acknowledge import Acknowledge
+from ariane.broker.send.acknowledge import Acknowledge, Done
 from ariane.broker.stats import BrokerStats
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.persistence import KeptTable
@@ -20,7 +20,7 @@ from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.headers import ConsumerSendMsgBackRequest
 from ariane.remoting import Connection
-from ariane.store import STORED, MessageStore, PutStatus
+from ariane.store import STORED, MessageStore, PutResult, PutStatus
 
 
 class SendBackHandler:
@@ -90,12 +90,9 @@ class SendBackHandler:
             code = ResponseCode.SUCCESS if ok else ResponseCode.SYSTEM_ERROR
             connection.answer(request, request.reply(code, remark=None if ok else status.value))
 
-        def topic_kept(saved: bool) -> None:
+        def topic_kept(_: PutResult, done: Done) -> None:
             """A topic that this request created must be on the disk too, or the copy is unreadable after a crash."""
-            if saved:
-                self._acknowledge.when_kept(result, kept)
-            else:
-                kept(PutStatus.UNKNOWN_ERROR)
+            self._topics_file.when_saved(lambda saved: done(PutStatus.OK if saved else PutStatus.UNKNOWN_ERROR))
 
-        self._topics_file.when_saved(topic_kept)
+        self._acknowledge.when_kept_and(topic_kept, result, kept)
         return None

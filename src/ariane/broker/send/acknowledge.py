@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from ariane.store import MessageStore, PutResult, PutStatus
+from ariane.store import STORED, MessageStore, PutResult, PutStatus
 
 Done = Callable[[PutStatus], None]
 Wait = Callable[[PutResult, Done], None]
@@ -58,6 +58,14 @@ class Acknowledge:
         else:
             _Countdown(len(self.waits), done).begin(self.waits, result)
 
+    def when_kept_and(self, also: Wait, result: PutResult, done: Done) -> None:
+        """Like `when_kept`, and `also` must hold. Both begin now.
+
+        Asked later, after a change of the role, nobody would promise anything, or the offset be another message's.
+        """
+        waits = [also, *self.waits]
+        _Countdown(len(waits), done).begin(waits, result)
+
     def _flushed(self, result: PutResult, done: Done) -> None:
         def flushed(ok: bool) -> None:
             done(PutStatus.OK if ok else PutStatus.FLUSH_DISK_TIMEOUT)
@@ -71,7 +79,10 @@ def _no_slave(_: PutResult, done: Done) -> None:
 
 
 class _Countdown:
-    """Calls `done` when every promise is fulfilled or failed; the last failure sets the status, as in RocketMQ."""
+    """Calls `done` when every promise is fulfilled or failed; the last failure sets the status, as in RocketMQ.
+
+    A status that says the message may be gone goes before those of a message that is stored.
+    """
 
     def __init__(self, count: int, done: Done) -> None:
         self._left = count
@@ -88,6 +99,7 @@ class _Countdown:
             self._left -= 1
             if not self._left:
                 failed = [s for s in self._statuses if s is not PutStatus.OK]
-                self._done(failed[-1] if failed else PutStatus.OK)
+                lost = [s for s in failed if s not in STORED]
+                self._done((lost or failed)[-1] if failed else PutStatus.OK)
 
         return one

@@ -11,7 +11,7 @@ from ariane.broker.config.live import LiveOptions
 from ariane.broker.message_writer import MessageWriter
 from ariane.broker.read_cycle import ReadCycle
 from ariane.broker.refusals import no_such_group, permission_text
-from ariane.broker.send.acknowledge import Acknowledge
+from ariane.broker.send.acknowledge import Acknowledge, Done
 from ariane.broker.send.answer import PutFailures, SendAnswer, response_code
 from ariane.broker.send.flow import FlowControl
 from ariane.broker.send.properties import (
@@ -233,15 +233,20 @@ class SendHandler:
                 response.remark = self._failures.of(status).remark
             connection.answer(request, response)
 
-        def topic_saved(saved: bool) -> None:
-            if not saved:
-                kept(PutStatus.FLUSH_DISK_TIMEOUT)
-            elif waits:
-                self._acknowledge.when_kept(result, kept)
-            else:
-                kept(result.status)
+        if waits and self._topics_file.is_saved:
+            self._acknowledge.when_kept(result, kept)
+        elif waits:
+            self._acknowledge.when_kept_and(self._topic_saved, result, kept)
+        else:
+            self._topic_saved(result, kept)
 
-        self._topics_file.when_saved(topic_saved)
+    def _topic_saved(self, result: PutResult, done: Done) -> None:
+        """Call `done` when every topic is on the disk."""
+
+        def saved(ok: bool) -> None:
+            done(result.status if ok else PutStatus.FLUSH_DISK_TIMEOUT)
+
+        self._topics_file.when_saved(saved)
 
     def _ids(self, result: PutResult) -> str:
         """The offset ids of the stored messages, separated by commas."""

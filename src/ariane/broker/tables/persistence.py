@@ -64,12 +64,17 @@ class KeptTable:
         self._changed += 1
         self._start_writer()
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether every change so far is on the disk."""
+        return self._written == self._changed
+
     def when_saved(self, done: Done) -> None:
         """Call `done(True)` when every change so far is on the disk, `done(False)` when a write of it failed.
 
         A change whose write failed before is tried again.
         """
-        if self._written == self._changed:
+        if self.is_saved:
             done(True)
         else:
             self._waiting.append((self._changed, done))
