@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ariane import Message, MessageQueue, Producer, aio
+from ariane import Message, MessageQueue, Producer, SendResult, aio
 from ariane.client.producer.room import Room
-from ariane.errors import BrokerRefused, BufferFull, InvalidMessage
+from ariane.errors import ArianeError, BrokerRefused, BufferFull, InvalidMessage
 from ariane.protocol.codes import RequestCode
 from ariane.testing.cluster import Cluster
 from tests.client.inbox import eventually
@@ -204,6 +204,22 @@ async def test_ordered_keys_stay_ordered_in_batches(ours: Cluster) -> None:
             offsets = [result.queue_offset for result in results[at::3]]
             assert offsets == sorted(offsets), key
             assert len({result.queue for result in results[at::3]}) == 1
+
+
+@pytest.mark.parametrize("in_flight", [1, 100])
+async def test_a_close_answers_every_caller_of_a_batch(ours: Cluster, in_flight: int) -> None:
+    """Also those who waited for room, and find a producer that is closed."""
+    topic = unique("closing")
+    ours.create_topic(topic, queues=1)
+    options: dict[str, Any] = {"batching": True, "batch_delay": 0.05, "max_in_flight": in_flight}
+    producer = aio.Producer(unique("p"), name_servers=ours.name_servers, **options)
+    await producer.start()
+    sends = [asyncio.create_task(producer.send(Message(topic, str(i).encode()))) for i in range(10)]
+    await asyncio.sleep(0)
+    await producer.close()
+    async with asyncio.timeout(60):
+        found = await asyncio.gather(*sends, return_exceptions=True)
+    assert all(isinstance(result, (SendResult, ArianeError)) for result in found), found
 
 
 def _queue(cluster: Cluster, topic: str) -> Any:

@@ -5,7 +5,8 @@ or are in batches that leave one after the other on one connection.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from ariane.client.observe.hooks import SendMode
 from ariane.client.producer.options import ProducerOptions
@@ -47,7 +48,13 @@ class _Batch:
 class Batcher:
     """Gathers the messages of one producer. Use it from the event loop's thread alone."""
 
-    def __init__(self, sender: Sender, packer: Packer, options: ProducerOptions, spawn: Callable[..., object]) -> None:
+    def __init__(
+        self,
+        sender: Sender,
+        packer: Packer,
+        options: ProducerOptions,
+        spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+    ) -> None:
         self._sender = sender
         self._packer = packer
         self._options = options
@@ -83,7 +90,12 @@ class Batcher:
         batch = self._open.pop(key)
         if batch.timer is not None:
             batch.timer.cancel()
-        self._spawn(self._leave(key, batch))
+        try:
+            task = self._spawn(self._leave(key, batch))
+        except NotRunning:
+            _closed(batch)
+        else:
+            task.add_done_callback(lambda _: _closed(batch))  # also when it was cancelled before it began
 
     async def _leave(self, key: Key, batch: _Batch) -> None:
         wanted = [i for i, result in enumerate(batch.results) if not result.done()]  # a cancelled caller wants nothing
@@ -104,9 +116,6 @@ class Batcher:
             for result, stored in zip(results, found, strict=True):
                 if not result.done():
                     result.set_result(stored)
-        except asyncio.CancelledError:
-            _fail(results, NotRunning("the producer was closed before the message was stored"))
-            raise
         except Exception as error:
             _fail(results, error)
 
@@ -155,6 +164,11 @@ def _each(stored: SendResult) -> list[SendResult]:
         )
         for i, message_id in enumerate(stored.message_ids)
     ]
+
+
+def _closed(batch: _Batch) -> None:
+    """Tell those who wait still: the producer was closed."""
+    _fail(batch.results, NotRunning("the producer was closed before the message was stored"))
 
 
 def _fail(results: list[asyncio.Future[SendResult]], error: Exception) -> None:
