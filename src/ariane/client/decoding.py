@@ -1,7 +1,7 @@
 """Message units as messages.
 
-A message is delivered whatever bytes it has: what cannot be decoded stays as stored, and `decode_error` says why. Only
-bytes that are not a unit are an error, for then the start of the next unit is not known.
+Every message is delivered: parts that cannot be decoded stay as stored, and `decode_error` says why. Only bytes that
+are not a unit are an error, because the start of the next unit is then unknown.
 """
 
 from functools import lru_cache
@@ -53,7 +53,7 @@ def decode_body(body: bytes, sys_flag: int) -> tuple[bytes, str | None]:
 
 
 def is_body_as_stored(message: ReceivedMessage) -> bool:
-    """Whether the body could not be decompressed, so that the compression bits of the sys flag still hold for it."""
+    """Whether the body could not be decompressed and is still compressed as the sys flag says."""
     return message.decode_error not in (None, NOT_UTF8)
 
 
@@ -109,7 +109,7 @@ def decode_messages(body: bytes, broker_name: str) -> list[ReceivedMessage]:
 
 
 def _decode_quickly(body: bytes, at: int, broker_name: str) -> ReceivedMessage | None:
-    """A plain unit with two IPv4 hosts, read at one go; None for any other, which `decode_message` reads or refuses."""
+    """Decode an uncompressed unit with two IPv4 hosts in one step; None for any other, which needs `decode_message`."""
     if at + MIN_UNIT > len(body):
         return None
     (

@@ -11,7 +11,7 @@ from ariane.protocol.codes import ResponseCode
 
 
 class SendStatus(Enum):
-    """How safe a stored message is; all but SEND_OK mean that a flush or a slave was late."""
+    """The durability of a stored message; all but SEND_OK mean that flush or replication was late."""
 
     SEND_OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -78,4 +78,4 @@ class TransactionResult:
     send: SendResult
     state: TransactionState
     error: BaseException | None = None
-    """What the local transaction, or telling the broker, failed with."""
+    """The error of the local transaction, or of reporting its outcome to the broker."""

@@ -76,10 +76,10 @@ class Command:
         self.code = code
         self._fields = fields
         self.typed = typed
-        """The decoded fields, if the decoder has produced them: a typed header, or what the fast decoder makes."""
+        """The decoded fields, if the decoder produced them: a typed header, or a value of the fast decoder."""
         self._raw = raw  # the JSON header that the command was decoded from
         self.signed = signed
-        """What its signature covers, if the fast decoder has found it; None says nothing about the signature."""
+        """The signed values, if the fast decoder has found them; None does not mean that there is no signature."""
         self.body = body
         self.opaque = opaque
         self.flag = flag
@@ -90,19 +90,19 @@ class Command:
 
     @property
     def fields(self) -> dict[str, str]:
-        """The extension fields. Those of a received command are not to be changed."""
+        """The extension fields. Those of a received command must not be changed."""
         fields = self._fields
         if fields is None:
             fields = self._fields = _decode(self._raw).extFields or {} if self._raw else {}
         return fields
 
     def wire_size(self) -> int:
-        """About the bytes that the request came in."""
+        """The approximate size of the request in bytes."""
         header = len(self._raw) or sum(len(name) + len(value) for name, value in self.fields.items())
         return header + len(self.body)
 
     def wire_fields(self) -> dict[str, str]:
-        """The extension fields as a signature covers them: like `fields`, but a JSON null is there as `null`."""
+        """The extension fields as a signature covers them: like `fields`, but a JSON null is included as `null`."""
         if not self._raw or (fields := _nulls_as_text(self._raw)) is None:
             return self.fields
         return fields
@@ -289,7 +289,7 @@ def _encodable(text: str) -> str:
 def _to_json(c: Command) -> bytes:
     header: dict[str, object] = {"code": c.code}
     if c.fields and not c.is_response:
-        header["extFields"] = c.fields  # as Apache's clients write it: brokers recognise the shape of a request
+        header["extFields"] = c.fields  # in the order of Apache's clients: brokers recognise the shape of a request
     header["flag"] = c.flag
     header["language"] = c.language
     header["opaque"] = c.opaque

@@ -1,4 +1,4 @@
-"""Compression of message bodies, and the one limit for what a compressed body may become.
+"""Compression of message bodies, and the limit for decompressed bodies.
 
 zlib is RocketMQ 4's; lz4 and zstd are 5.x's and need the packages `lz4` and `zstandard`.
 """
@@ -20,7 +20,7 @@ from ariane.protocol.units import (
 )
 
 LARGEST_BODY: Final = 64 << 20
-"""Bytes of a decompressed body. A frame has 16 MiB at most; what grows far beyond is an attack, not a message."""
+"""Bytes of a decompressed body. A frame has 16 MiB at most; a body far beyond that is a decompression bomb."""
 
 _ZSTD_STEP: Final = 1024  # bytes of input; a block of 4 bytes may become 128 KiB, so a step adds 32 MiB at most
 
@@ -38,7 +38,7 @@ FLAGS: Final = {
     Compression.LZ4: COMPRESSED | COMPRESSION_LZ4,
     Compression.ZSTD: COMPRESSED | COMPRESSION_ZSTD,
 }
-"""The bits of the sys flag that tell a consumer about it."""
+"""The bits of the sys flag that name the compression."""
 
 
 def compressor(kind: Compression, level: int) -> Callable[[bytes], bytes]:

@@ -1,4 +1,4 @@
-"""Frames: how commands follow each other on a connection. A frame is a head, a header and a body."""
+"""Frames: the encoding of commands on a connection. A frame is a head, a header and a body."""
 
 from collections.abc import Iterator
 from types import FunctionType
@@ -26,14 +26,14 @@ class FrameDecoder:
 
     def __init__(self, max_frame: int = MAX_FRAME) -> None:
         self._buffer = b""
-        self._late: list[bytes] = []  # chunks that came while the frame was known to be still incomplete
+        self._late: list[bytes] = []  # chunks received while the frame is known to be incomplete
         self._have = 0
         self._need = HEAD_SIZE
         self._error: ProtocolError | None = None
         self._max_frame = max_frame
         self._headers = HeaderDecoder()
         self.splits = 0
-        """Grows whenever commands come out: as long as it stays and bytes are pending, it is the same frame."""
+        """Grows whenever commands are decoded: while it does not, pending bytes belong to the same frame."""
 
     def feed(self, chunk: bytes) -> None:
         """Take in bytes as they arrive."""
@@ -49,7 +49,7 @@ class FrameDecoder:
         return self._have
 
     def clear(self) -> None:
-        """Forget what has arrived; nothing can be read after."""
+        """Drop all received bytes; nothing can be read afterwards."""
         self._error = self._error or ProtocolError("the connection is closed")
         self._buffer = b""
         self._late = []
@@ -123,7 +123,7 @@ def encode(command: Command) -> bytes:
 
 
 def encode_head(command: Command, body_length: int) -> bytes:
-    """Everything before the body, for a body that is sent from where it is stored."""
+    """Everything before the body, for a body that is sent without a copy."""
     return framed(encode_header(command), command.serialization, body_length)
 
 

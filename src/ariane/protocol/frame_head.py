@@ -9,7 +9,7 @@ from typing import Final
 from ariane.errors import ProtocolError
 
 MAX_FRAME: Final = 16 * 1024 * 1024
-"""The longest frame that peers accept unless they are told otherwise."""
+"""The longest frame that peers accept by default."""
 HEAD_SIZE: Final = 8
 HEAD: Final = Struct(">iI")  # length, serialisation << 24 | header length
 

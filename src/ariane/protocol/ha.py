@@ -8,17 +8,17 @@ Big-endian, without a version and without authentication:
 | master to slave | int64 offset, int32 size, `size` bytes    | bytes of the log; size 0 is a heartbeat           |
 
 Between Ariane nodes a handshake comes first. The slave opens it with the report `GREETING` (-1), which Apache's master
-takes for "no report yet" and ignores: it answers nothing, and the slave goes on with a plain report. An Ariane
+treats as "no report yet" and ignores: it does not answer, and the slave continues with a plain report. An Ariane
 master answers with a frame at the offset `GREETING`; from there on both sides send such frames, each a proof (32 bytes)
 and a JSON text:
 
     slave   GREETING
-    master  MasterHello      who it is, and a nonce
-    slave   SlaveHello       who it is, what it reports, a nonce, and the proof that it has the shared key
+    master  MasterHello      its identity, and a nonce
+    slave   SlaveHello       its identity, what it reports, a nonce, and the proof that it has the shared key
     master  Welcome          its epochs and log range, and its own proof; or why the slave is refused
-    slave   Resume           where the master shall start, and a checksum of the bytes before; then plain reports follow
+    slave   Resume           the offset to start from, and a checksum of the bytes before; then plain reports follow
 
-An Apache peer never sees any of it.
+Apache peers never see this handshake.
 """
 
 import hmac
@@ -47,7 +47,7 @@ class EpochEntry(msgspec.Struct, frozen=True, array_like=True):
     """The log from `start` on was written by a master of this epoch; `run` names one run of that master.
 
     A promotion raises the epoch. A restart of the same master keeps it and begins another run: after a power cut a
-    master may have lost bytes that a slave still has, so that their logs part within one epoch.
+    master may have lost bytes that a slave still has, so that their logs diverge within one epoch.
     """
 
     epoch: int
@@ -65,7 +65,7 @@ class MasterHello(msgspec.Struct, frozen=True):
 
 
 class SlaveHello(msgspec.Struct, frozen=True):
-    """Who the slave is: `node` names its store, `flushed` says that it reports only what is durable."""
+    """Identifies the slave: `node` names its store, `flushed` says that it reports only durable bytes."""
 
     version: int
     cluster: str
@@ -133,7 +133,7 @@ def handshake_message(body: bytes, kind: type[_T], key: bytes, challenge: str) -
 
 
 def proof(key: bytes, challenge: str, kind: str, text: bytes) -> bytes:
-    """What only a holder of the key can compute for this challenge; zeros without a key."""
+    """The HMAC of a challenge, which proves possession of the key; zeros without a key."""
     if not key:
         return bytes(PROOF_SIZE)
     return hmac.digest(key, f"{kind}\n{challenge}\n".encode() + text, "sha256")
@@ -159,7 +159,7 @@ class ReportDecoder:
         self._rest = b""
 
     def feed(self, data: bytes) -> Iterator[int | bytes]:
-        """Reports as integers, handshake bodies as bytes; what is not complete waits for more."""
+        """Yield reports as integers, handshake bodies as bytes; incomplete data is kept for the next call."""
         data = self._rest + data
         at, end = 0, len(data)
         while True:
@@ -197,7 +197,7 @@ class StreamDecoder:
         self._left = 0
 
     def feed(self, data: bytes) -> Iterator[tuple[int, memoryview]]:
-        """The frames and pieces of frames in `data`, after what is left of earlier data."""
+        """Yield the frames and pieces of frames in `data`, continuing from earlier data."""
         if self._rest:
             data = self._rest + data
             self._rest = b""

@@ -1,7 +1,7 @@
 """Hosts as bytes, and the two kinds of message id.
 
-The offset id names a place: store host, port and commitlog offset, 32 hex digits (56 for IPv6). The broker gives it.
-The unique id names a message: host, process, class loader, time and counter. The client gives it.
+The offset id names a position: store host, port and commitlog offset, 32 hex digits (56 for IPv6), set by the broker.
+The unique id names a message: host, process, class loader, time and counter, set by the client.
 """
 
 from ipaddress import ip_address

@@ -1,4 +1,4 @@
-"""Cutting a stream of log bytes into records."""
+"""Splits a stream of log bytes into records."""
 
 from typing import Final
 
@@ -11,15 +11,16 @@ _BLANK: Final = 0xCBD43194 - (1 << 32)
 
 
 class RecordCutter:
-    """Cuts a stream of log bytes into whole records, so that a slave's log always ends where a record does.
+    """Splits a stream of log bytes into whole records, so that a slave's log always ends at a record boundary.
 
-    A master sends what is there, also half a message. Half a message in a slave's log could pass for a whole one after
-    a crash, because properties have no checksum. A filler may be appended in parts: all of it but its head is zero.
+    A master sends any range of bytes, also a part of a message. In a slave's log that part could be taken for a whole
+    message after a crash, because properties have no checksum. A filler may be appended in parts: all of it but its
+    head is zero.
     """
 
     def __init__(self, at: int, file_size: int, filler: int = 0) -> None:
         self.position = at
-        """The end of what was cut off."""
+        """The log offset after the last whole record."""
         self.held = b""
         """The beginning of a record whose end has not arrived."""
         self._file_size = file_size

@@ -1,7 +1,7 @@
 """Signatures of requests: Base64 of HMAC-SHA1 over the values of the fields, in the order of their names, and the body.
 
-They are those of RocketMQ 4.9: the code, the names and the boundaries of the values are not covered, and nothing tells
-when a request was signed. A client may add `SIGNED_AT`, whose value covers all of that; see `Stamp`.
+They are those of RocketMQ 4.9: the code, the names and the boundaries of the values are not covered, and there is no
+time of signing. A client may add `SIGNED_AT`, whose value covers all of that; see `Stamp`.
 """
 
 from base64 import b64encode
@@ -17,7 +17,7 @@ SECURITY_TOKEN: Final = "SecurityToken"
 SIGNED_AT: Final = "SignedAt"
 """A field of Ariane's own: a `Stamp`. Other servers take it for one more signed value."""
 CREDENTIALS: Final = frozenset({ACCESS_KEY, SIGNATURE, SECURITY_TOKEN, SIGNED_AT})
-"""Fields that are for the server alone: it must not hand them on with a request that it relays."""
+"""Fields for this server only: it must not forward them with a request that it relays."""
 UNSIGNED: Final = frozenset({SIGNATURE, UNIQUE_KEY_QUERY})
 """Fields that no signature covers: itself, and one that Apache's client adds after signing."""
 
@@ -67,10 +67,10 @@ def sign(secret_key: str, fields: dict[str, str], body: bytes) -> str:
 
 
 class Stamp(NamedTuple):
-    """What `SIGNED_AT` says: when, by which signer, its how manieth request, which code, and which names and lengths.
+    """The content of `SIGNED_AT`: time, signer, sequence number, request code, and a digest of field names and lengths.
 
-    A server that demands it refuses a request that it has seen, or that is too old, and one whose code or fields were
-    changed on the way: the signature covers the stamp, and the stamp covers them.
+    A server that requires it refuses replayed and expired requests, and requests whose code or fields were changed in
+    transit: the signature covers the stamp, and the stamp covers them.
     """
 
     time_ms: int

@@ -6,7 +6,7 @@ from ipaddress import IPv6Address
 from ariane.remoting.guard import Limits
 from ariane.remoting.limits import Reason
 
-RESERVED_FILES = 2048  # descriptors that connections leave to the store, at most a quarter of all
+RESERVED_FILES = 2048  # descriptors reserved for the store, at most a quarter of all
 
 
 def open_files_max() -> int | None:
@@ -35,7 +35,7 @@ class Admission:
 
     @classmethod
     def of(cls, limits: Limits) -> "Admission":
-        """By the limits of a server, within what this process may open."""
+        """Build it from the limits of a server, capped by the descriptors of this process."""
         return cls(limits.connections, limits.connections_per_address, open_files_max())
 
     @property
@@ -57,7 +57,7 @@ class Admission:
         return None
 
     def leave(self, host: str) -> None:
-        """A connection that entered is closed."""
+        """Count the close of an accepted connection."""
         network = network_of(host)
         self._count -= 1
         self._by_network[network] -= 1
@@ -66,7 +66,7 @@ class Admission:
 
 
 def network_of(host: str) -> str:
-    """What counts as one address: an IPv4 address, or the /64 network of IPv6 that one host can use as a whole.
+    """The key that limits per address use: an IPv4 address, or a /64 network of IPv6, which one host may own.
 
     >>> network_of("10.0.0.7"), network_of("2001:db8::1"), network_of("::ffff:10.0.0.7")
     ('10.0.0.7', '2001:db8::/64', '10.0.0.7')

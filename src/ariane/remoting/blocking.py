@@ -18,9 +18,9 @@ from ariane.protocol.frame_head import HEAD_SIZE, MAX_FRAME, read_head
 from ariane.remoting.address import parse_address
 from ariane.remoting.tls import TlsClient
 
-TICK: Final = 0.05  # seconds between two looks at the clock while nothing comes
+TICK: Final = 0.05  # seconds between two checks of the deadline while nothing arrives
 CHUNK: Final = 1 << 16
-JOINED: Final = 1 << 16  # bytes of a request that is written within a tick; a longer one gets the whole time-out
+JOINED: Final = 1 << 16  # bytes of a request that must be written within a tick; a longer one gets the time-out
 DOUBT_AFTER: Final = 1.0  # seconds without use after which the peer may have closed unnoticed
 RETRY_AFTER: Final = 10.0  # seconds until the next attempt when no connection could be made
 
@@ -39,7 +39,7 @@ def _bytes(size: int) -> memoryview:
 class BlockingConnection:
     """One connection, used by one thread at a time.
 
-    After RequestTimeout it can be read on; after any other error it is closed. `allocate` gives the memory for large
+    After RequestTimeout it stays usable; after any other error it is closed. `allocate` gives the memory for large
     bodies, which are received straight into it.
     """
 
@@ -96,7 +96,7 @@ class BlockingConnection:
 
     @property
     def is_stale(self) -> bool:
-        """Whether something has come although nothing is awaited: the peer has closed, most likely."""
+        """Whether data arrived although no response is pending: most likely the peer has closed."""
         with selectors.DefaultSelector() as selector:  # select.select refuses descriptors above 1023
             selector.register(self._socket, selectors.EVENT_READ)
             return bool(selector.select(0))
@@ -104,8 +104,8 @@ class BlockingConnection:
     def shut_down(self) -> None:
         """End the connection from another thread: the one that uses it gets SendFailed, and closes it.
 
-        Only that thread may close the socket: the number of a socket that another thread reads from could belong to
-        another socket a moment later.
+        Only that thread may close the socket: otherwise its descriptor could be reused while the thread still reads
+        from it.
         """
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -143,7 +143,7 @@ class BlockingConnection:
         return None
 
     def _fill(self) -> bool:
-        """Receive what is there; False when nothing came for a tick."""
+        """Receive available bytes; False when none arrived for a tick."""
         partial = self._partial
         try:
             if self._tls is None and partial is not None:
@@ -189,10 +189,10 @@ class BlockingConnection:
 
 
 class ExclusiveConnection:
-    """A blocking connection that one of several threads has at a time, made when it is first taken.
+    """A blocking connection owned by one of several threads at a time, opened when it is first taken.
 
-    A thread that waits for one answer after the other saves two changes of threads a request this way. A thread that
-    does not get it goes through the event loop, where the requests of many leave together.
+    This saves two thread switches per request for a thread that waits for one answer after the other. A thread that
+    does not get it uses the event loop, which sends the requests of many threads together.
     """
 
     def __init__(self, address: str, clock: Clock, connect_timeout: float) -> None:
@@ -206,7 +206,7 @@ class ExclusiveConnection:
         self._closed = False
 
     def take(self) -> bool:
-        """Whether the connection is the caller's now; `ask` or `give_back` returns it."""
+        """Try to take the connection; True if the caller owns it now, until `ask` or `give_back`."""
         if not self._taken.acquire(blocking=False):
             return False
         if self._is_up() or self._connect():
@@ -215,7 +215,7 @@ class ExclusiveConnection:
         return False
 
     def give_back(self) -> None:
-        """Return the connection without having asked."""
+        """Return the connection unused."""
         self._taken.release()
 
     def ask(self, frame: bytes, opaque: int, timeout: float) -> Command:
@@ -267,7 +267,7 @@ class ExclusiveConnection:
             return False
         try:
             self._connection = BlockingConnection(self.address, self._clock, self._connect_timeout)
-        except ConnectFailed:  # the way through the loop tells what is wrong
+        except ConnectFailed:  # the event loop's connection will report the error
             self._next_try = now + RETRY_AFTER
             return False
         self._last_use = now

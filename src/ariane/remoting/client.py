@@ -62,7 +62,7 @@ class Client:
         try:
             return await connection.request(command, left)
         except RequestTimeout:
-            if connection.last_read < started:  # nothing came back at all: the peer may be gone
+            if connection.last_read < started:  # no bytes received since the request: the peer may be gone
                 connection.close(f"silent for {timeout:g} s")
             raise
 
@@ -89,7 +89,7 @@ class Client:
             dialling = asyncio.get_running_loop().create_task(self._dial(address))
             dialling.add_done_callback(
                 lambda task: task.cancelled() or task.exception()
-            )  # no caller may be left to retrieve it
+            )  # perhaps no caller is left to retrieve the exception
             self._dialling[address] = dialling
         try:
             return await asyncio.shield(dialling)

@@ -35,7 +35,7 @@ SMALL: Final = 1 << 13  # bytes that a connection may hold without being counted
 
 
 class Owner(Protocol):
-    """What a connection needs of the server or client that it belongs to."""
+    """The part of its server or client that a connection uses."""
 
     name: str
     clock: Clock
@@ -88,12 +88,12 @@ class Connection:
         self._refused = False
         self.held = 0
         """Bytes of memory that were counted for this connection: an unfinished frame, running requests, answers."""
-        self._unfinished = -1  # which frame was unfinished when the guard last looked
+        self._unfinished = -1  # number of the frame that was unfinished at the guard's last check
         self._unfinished_since = 0.0
         self._pending_seen = 0
         self._looked_at = 0.0
         self._unread = 0  # most bytes that waited for the peer to read them, since it stopped
-        self._unread_before = 0  # bytes, when the guard last asked whether the peer reads
+        self._unread_before = 0  # bytes waiting at the guard's last check
         self._closed_at = 0.0
         self._why = ""
 
@@ -274,12 +274,12 @@ class Connection:
         self.send(command)
 
     async def drain(self) -> None:
-        """Wait until the peer has read enough of what was sent; SendFailed when it is gone."""
+        """Wait until the send buffer is below its limit; SendFailed when the peer is gone."""
         await self._outgoing.drain()
         self._check_open()
 
     def close(self, reason: str) -> None:
-        """Close after what is already written; at once when the peer does not read it."""
+        """Close after pending writes; at once when the peer does not read them."""
         if not self.is_open:
             return
         self._outgoing.flush()
@@ -330,13 +330,13 @@ class Connection:
         if self._unfinished != self._decoder.splits:
             self._unfinished = self._decoder.splits
             self._unfinished_since = now
-        elif now - self._unfinished_since >= timeout and arrived < SLOWEST * elapsed:  # a slow link may go on
+        elif now - self._unfinished_since >= timeout and arrived < SLOWEST * elapsed:  # slow but steady is fine
             what = f"{pending} bytes of a frame that did not arrive whole" if pending else "a TLS record or handshake"
             return Reason.FRAME_TIMEOUT, f"{what} in {timeout:g} s"
         return None
 
     def is_reading(self, now: float) -> bool:
-        """Whether the peer has read of its answers since this was asked last; it is not idle then."""
+        """Whether the peer has read answers since the last call; if so it is not idle."""
         unread = self._transport.get_write_buffer_size()
         before, self._unread_before = self._unread_before, unread
         if not 0 < unread != before:
@@ -395,7 +395,7 @@ class Connection:
         return self._decrypt(tls, data)
 
     def _recognise(self, data: bytes) -> TlsLayer | None:
-        """Tell by the first byte whether the peer speaks TLS, and refuse what the server's mode forbids."""
+        """Detect TLS by the first byte, and refuse connections that the server's mode forbids."""
         assert self._peek is not None
         try:
             tls = self._peek.layer(is_client_hello(data))

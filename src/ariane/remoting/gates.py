@@ -1,8 +1,8 @@
-"""Gates, observers and hooks: what stands between a request and its handler, and what watches both ways.
+"""Gates, observers and hooks: extension points around the handling of requests and responses.
 
 A gate may refuse a request before its handler runs, whatever its code; access control is one. An observer sees every
 request, refused ones too, and every response, also those that a handler encodes itself. Neither may change what it
-sees, so that neither switches the fast path off. A hook of a client may change the requests that it sends.
+sees, so both work with the fast path. A hook of a client may change the requests that it sends.
 """
 
 from typing import Any, Final, Protocol
@@ -11,24 +11,24 @@ from ariane.protocol.command import Command
 from ariane.remoting.address import parse_address
 
 ACCOUNT: Final = "account"
-"""The attribute of a connection in which access control notes the account of the last request that it let through."""
+"""The connection attribute in which access control stores the account of the last accepted request."""
 
 
 class Peer(Protocol):
-    """What gates and observers know of the connection that a request came on."""
+    """The connection of a request, as gates and observers see it."""
 
     peer: str
     """`host:port` of the peer."""
     peer_host: bytes
-    """The same packed, as message units have it."""
+    """The same in the packed form of message units."""
     secure: bool
     """Whether the connection is encrypted."""
     attributes: dict[str, Any]
-    """Room for what a gate wants to remember of the connection."""
+    """Attributes that a gate stores with the connection."""
 
 
 def account_of(peer: Peer) -> str:
-    """Whom to charge for what a request creates: the account, or the address of a peer without one."""
+    """The owner charged for what a request creates: the account, or the address of a peer without one."""
     account = peer.attributes.get(ACCOUNT)
     return f"account {account}" if account else f"address {parse_address(peer.peer)[0]}"
 
@@ -39,8 +39,8 @@ class Gate(Protocol):
     def check(self, peer: Peer, request: Command) -> None:
         """Raise ResponseError to refuse the request; any other exception refuses it too, and is logged.
 
-        `request.wire_fields()` and `request.body` are what the peer sent, as a signature needs them. A one-way request
-        that is refused vanishes.
+        `request.wire_fields()` and `request.body` are what the peer sent, as a signature needs them. A refused
+        one-way request is dropped.
         """
         ...
 
@@ -55,7 +55,7 @@ class Observer(Protocol):
     def answered(self, peer: Peer, request: Command, response: Command, body_size: int) -> None:
         """Called when a response is handed to the connection.
 
-        The body of a response to a pull is not in `response.body`: it leaves from where it is stored.
+        The body of a response to a pull is not in `response.body`: it is sent directly from the store.
         """
         ...
 

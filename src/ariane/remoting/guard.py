@@ -1,4 +1,4 @@
-"""Bounds what peers can cost a server: time to finish a frame, memory for what is unfinished or unread."""
+"""Bounds the resources that peers can use: time to finish a frame, memory for unfinished and unread data."""
 
 import asyncio
 from collections.abc import Collection
@@ -9,7 +9,7 @@ from ariane.env import Clock
 from ariane.remoting.limited_log import LimitedLog
 from ariane.remoting.limits import Reason, Refusals
 
-AT_ONCE: Final = 256  # connections looked at before others get their turn: there may be many thousands
+AT_ONCE: Final = 256  # connections checked before the event loop gets a turn: there may be many thousands
 SLOWEST: Final = 1 << 16  # bytes a second that a peer must read of its answers, beyond the first `frame_timeout`
 
 
@@ -31,7 +31,7 @@ class LimitSettings(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """What peers may cost a server."""
+    """Limits of the resources that peers can use."""
 
     frame_timeout: float = 30.0
     """Seconds for a frame to arrive whole, for a TLS handshake, and for a peer to begin to read its answers."""
@@ -53,7 +53,7 @@ class Limits:
 
 
 class Guarded(Protocol):
-    """What a guard needs of a connection."""
+    """The part of a connection that a guard uses."""
 
     peer: str
 
@@ -78,7 +78,7 @@ class Guarded(Protocol):
         ...
 
     def is_reading(self, now: float) -> bool:
-        """Whether the peer has read of its answers since this was asked last; it is not idle then."""
+        """Whether the peer has read answers since the last call; if so it is not idle."""
         ...
 
     def close(self, reason: str) -> None: ...
@@ -112,12 +112,12 @@ class Guard:
         """Bytes that all connections hold together; small amounts are not counted."""
 
     def limit(self, limits: Limits, max_frame: int) -> None:
-        """Set bounds; without, only idle connections are closed. At least two of the largest frames have room."""
+        """Set the limits; without them, only idle connections are closed. Two of the largest frames always fit."""
         self._frame_timeout = limits.frame_timeout
         self._most = max(limits.buffered_bytes, 2 * max_frame)
 
     def weigh(self, change: int) -> None:
-        """Count bytes that a connection holds more or less; close those that hold most while it is too much."""
+        """Add to (or subtract from) the counted bytes; above the limit, close the connections that hold most."""
         self.buffered += change
         while self._most and self.buffered > self._most:
             worst = max((c for c in self._connections if c.is_open), key=lambda c: c.releasable, default=None)

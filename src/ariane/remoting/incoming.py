@@ -1,6 +1,6 @@
 """The receiving side of a connection: whole commands are handled in read cycles, one after the other.
 
-Handlers that take time go on beside; reading stops while too many of them run, or while the peer does not read.
+Asynchronous handlers run concurrently; reading stops while too many of them run, or while the peer does not read.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from ariane.remoting.limits import LimitExceeded, Refusals
 from ariane.remoting.outgoing import Outgoing
 from ariane.remoting.waiters import Waiters
 
-SOON: Final = 1 << 15  # after so many bytes of requests their responses are written before the rest is handled
+SOON: Final = 1 << 15  # bytes of requests after which responses are written before the rest is handled
 MAX_RUNNING: Final = 8192  # requests of one connection that may run at the same time
 MAX_RUNNING_BYTES: Final = 1 << 25  # of their bodies
 LONGEST_REMARK: Final = 4000  # characters of a refusal: it may quote what the peer sent
@@ -27,17 +27,17 @@ Result = Command | Awaitable[Command | None] | None
 
 
 class ReadCycle(Protocol):
-    """What surrounds the requests of one read: `begin` before the first, `end` after the last, then answers leave.
+    """Called around the requests of one read: `begin` before the first, `end` after the last, then answers are sent.
 
-    A long read is cut into several cycles. Handlers that take time continue outside of any cycle.
+    A long read is split into several cycles. Asynchronous handlers continue outside of any cycle.
     """
 
     def begin(self, now: float) -> None:
-        """Requests follow, handled at this time of the monotonic clock."""
+        """Begin a cycle at this time of the monotonic clock."""
         ...
 
     def end(self) -> None:
-        """All of them were handled, and none of their answers was written."""
+        """End a cycle: all requests were handled, and none of their answers was written."""
         ...
 
 
@@ -56,7 +56,7 @@ class Link(Peer, Protocol):
 
 
 class Serving(Protocol):
-    """What handles requests: a server, or a client for those that a server sends it."""
+    """The owner of the handlers: a server, or a client for requests that a server sends to it."""
 
     name: str
     clock: Clock
@@ -90,7 +90,7 @@ class Incoming:
         self._gates = owner.gates
         self._observers = owner.observers
         self._is_guarded = bool(owner.gates or owner.observers)
-        self._commands: list[Command] = []  # those of a read, done up to `_next`
+        self._commands: list[Command] = []  # commands of a read, handled up to `_next`
         self._next = 0
         self._running = 0
         self._quiet = False
@@ -178,7 +178,7 @@ class Incoming:
             self._link.answer(request, request.reply(error.code, remark=clip(error.remark, LONGEST_REMARK)))
             return
         remark = type(error).__name__
-        if isinstance(error, ArianeError):  # its text is for the peer; any other error is a fault of this program
+        if isinstance(error, ArianeError):  # its text is for the peer; any other exception is a bug here
             remark = clip(str(error))
             text = "%s: request %d of %s failed: %s"
             self._owner.log.warning(text, self._owner.name, request.code, self._link.peer, remark)
@@ -187,7 +187,7 @@ class Incoming:
             self._owner.log.fault(error, text, self._owner.name, request.code, self._link.peer)
         self._link.answer(request, request.reply(ResponseCode.SYSTEM_ERROR, remark=remark))
 
-    # Handlers that take time.
+    # Asynchronous handlers.
 
     def _follow(self, request: Command, result: Awaitable[Command | None]) -> None:
         size = len(request.body)
@@ -231,7 +231,7 @@ class Incoming:
         return self._running >= MAX_RUNNING or self.running_bytes >= MAX_RUNNING_BYTES
 
     def _catch_up(self) -> None:
-        """Handle what waited while reading was stopped, then continue to read."""
+        """Handle the requests that waited while reading was stopped, then continue to read."""
         if self._outgoing.is_open and not self.stalled:
             self.work(self._clock.monotonic())
         if self._outgoing.is_open and not self.stalled:
@@ -243,7 +243,7 @@ class Incoming:
         self.stall()
 
     def finish(self) -> None:
-        """The peer is gone: handle what arrived whole before, though no response can be sent."""
+        """The peer is gone: handle the complete requests received before, although no response can be sent."""
         if self.stalled:
             self.stalled = False
             self.work(self._clock.monotonic())

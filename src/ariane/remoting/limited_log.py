@@ -1,4 +1,4 @@
-"""Log lines that peers cause: short, and only so many in a time, whatever a peer sends."""
+"""Bounds the log lines that peers can cause, in length and in rate."""
 
 import logging
 import traceback
@@ -14,7 +14,7 @@ LINES: Final = 20  # in a window
 
 
 class LimitedLog:
-    """Writes at most `LINES` lines in `WINDOW` seconds, and then how many were left out."""
+    """Writes at most `LINES` lines in `WINDOW` seconds, then the number of suppressed ones."""
 
     def __init__(self, logger: logging.Logger, clock: Clock) -> None:
         self._logger = logger
@@ -35,7 +35,7 @@ class LimitedLog:
             self._logger.error("%s\n%s", clip(text % args), clip(trace, LONGEST_TRACEBACK))
 
     def flush(self) -> None:
-        """Tell how many lines were left out in the window that is over."""
+        """Log how many lines were suppressed in the past window."""
         if self._clock.monotonic() - self._since < WINDOW:
             return
         left_out, self._left_out, self._written = self._left_out, 0, 0

@@ -1,4 +1,4 @@
-"""The table of limits: what a peer can cost a server, the option of each limit, and how often each one refused.
+"""The table of limits on peers: what each bounds, its option, and the count of its refusals.
 
 `docs/security.md` shows this table; `python -m scripts.limits_table` writes it there.
 """

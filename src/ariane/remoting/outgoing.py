@@ -1,4 +1,4 @@
-"""The sending side of a connection: frames are collected and leave in one write, as fast as the peer reads."""
+"""The sending side of a connection: collects frames, and sends them in one write as fast as the peer reads."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,19 +11,19 @@ JOIN_BELOW: Final = 1 << 16  # below this size one joined write is faster than a
 
 
 class Outgoing:
-    """Frames on their way to the peer. All that one turn of the event loop puts here leaves in one write."""
+    """Frames to be sent to the peer. All frames of one turn of the event loop are sent in one write."""
 
     def __init__(self, clock: Clock, limit: int, wrote: Callable[[], None]) -> None:
         self.is_open = False
-        """What is put here while the connection is not open is dropped."""
+        """Frames put while the connection is not open are dropped."""
         self.size = 0
         """Bytes that wait to be written."""
         self.limit = limit
-        """Write at once when so many bytes wait."""
+        """Number of waiting bytes above which they are written at once."""
         self.in_cycle = False
-        """A read cycle is under way, which writes when it ends."""
+        """Whether a read cycle runs, which writes when it ends."""
         self.congested = False
-        """The transport is full: the peer does not read as fast as answers come."""
+        """Whether the transport is full: the peer reads slower than answers are produced."""
         self.congested_since = 0.0
         self.last_write = 0.0
         self.tls: TlsLayer | None = None
@@ -49,7 +49,7 @@ class Outgoing:
             self._schedule()
 
     def put_parts(self, head: bytes, parts: list[memoryview], length: int) -> None:
-        """Send a frame whose body of `length` bytes leaves from where it is stored."""
+        """Send a frame whose body of `length` bytes is sent without a copy."""
         if not self.is_open:
             return
         self._frames.append(head)
@@ -66,14 +66,14 @@ class Outgoing:
             self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
-        """Write what was put outside of a read cycle."""
+        """Write the frames put outside of a read cycle."""
         self._flush_due = False
         if self._frames:
             self.last_write = self._clock.monotonic()
             self.write()
 
     def write(self) -> None:
-        """Write all that waits."""
+        """Write all waiting frames."""
         frames, size = self._frames, self.size
         if not frames:
             return
@@ -93,7 +93,7 @@ class Outgoing:
             self._wrote()
 
     def clear(self) -> None:
-        """Drop what waits."""
+        """Drop all waiting frames."""
         self._frames = []
         self.size = 0
 
@@ -114,7 +114,7 @@ class Outgoing:
         self._drained = None
 
     async def drain(self) -> None:
-        """Wait until the peer has read enough of what was sent, or is gone."""
+        """Wait until the send buffer is below its limit, or the peer is gone."""
         while self.congested and self.is_open:
             if self._drained is None:
                 self._drained = self._loop.create_future()

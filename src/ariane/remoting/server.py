@@ -24,7 +24,7 @@ PATIENCE = 3.0  # seconds that running handlers get when a server stops
 class Server:
     """Listens, passes each request to the handler of its code, and sends the response.
 
-    `cycle` is told before and after the requests of each read. Servers of one process share `admission`, which counts
+    `cycle` is called before and after the requests of each read. Servers of one process share `admission`, which counts
     their connections, and `refusals`.
     """
 
@@ -80,7 +80,7 @@ class Server:
 
     @property
     def buffered(self) -> int:
-        """Bytes that peers make the server hold: unfinished frames, running requests, unread answers."""
+        """Bytes held for peers: unfinished frames, running requests, unread answers."""
         return self._endpoint.guard.buffered
 
     @property

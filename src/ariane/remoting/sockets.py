@@ -5,7 +5,7 @@ import socket
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-HIGH_WATER: Final = 1 << 20  # bytes of answers that a peer may leave unread before its requests wait
+HIGH_WATER: Final = 1 << 20  # bytes of unread answers above which no more requests of the peer are read
 LOW_WATER: Final = 1 << 18
 
 

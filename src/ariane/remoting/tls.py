@@ -1,4 +1,4 @@
-"""TLS on the same port as plain connections, as in RocketMQ: the first byte of a connection tells which it is.
+"""TLS on the same port as plain connections, as in RocketMQ: the first byte of a connection decides.
 
 The layer is sans-IO (bytes in, bytes out): asyncio's own TLS cannot start with bytes that were already read.
 """
@@ -71,7 +71,7 @@ class TlsLayer:
             raise ProtocolError(f"TLS: {error.reason or error}") from None
 
     def encrypt(self, data: bytes) -> bytes:
-        """Encrypt what is to be sent; nothing comes out while the handshake runs."""
+        """Encrypt data to send; it is held back while the handshake runs."""
         if not self._ready:
             self._early.append(data)
             return b""
@@ -84,7 +84,7 @@ class TlsLayer:
         return not self._ready or self._incoming.pending > 0
 
     def outgoing(self) -> bytes:
-        """What the layer has to send by itself: handshake, alerts, and what was written early."""
+        """The bytes that the layer itself has to send: handshake, alerts, and data held back."""
         return self._outgoing.read()
 
     def _shake_hands(self) -> None:
@@ -104,7 +104,7 @@ class TlsLayer:
                 parts.append(part)
             self.finished = True
         except ssl.SSLWantReadError:
-            pass  # all that is whole was read
+            pass  # all complete records were read
         except ssl.SSLZeroReturnError:
             self.finished = True
         return b"".join(parts)
@@ -148,7 +148,7 @@ class TlsServer:
         )
 
     def check_files(self) -> None:
-        """ConfigError when the certificates cannot be used, so that a server does not start to refuse everybody."""
+        """Raise ConfigError if the certificates cannot be used: such a server would refuse every TLS client."""
         if self.mode is TlsMode.DISABLED or self.test_mode:
             return
         try:
@@ -173,7 +173,7 @@ class TlsServer:
         assert self.cert_path is not None
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = MINIMUM_VERSION
-        context.options |= ssl.OP_NO_RENEGOTIATION  # a handshake costs a server much, and a client little
+        context.options |= ssl.OP_NO_RENEGOTIATION  # a handshake is expensive for a server and cheap for a client
         context.load_cert_chain(self.cert_path, self.key_path, self.key_password or "")
         if self.need_client_auth.lower() in ("optional", "require"):
             self._ask_for_client_certificate(context)

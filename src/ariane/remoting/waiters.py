@@ -8,12 +8,12 @@ from ariane.errors import RequestTimeout, SendFailed
 from ariane.protocol.command import Command
 
 GRAIN: Final = 0.01  # least seconds between two checks of the deadlines
-LATE: Final = 0.05  # seconds after a deadline at which the loop, not the peer, may be the slow one
-READS: Final = 3  # turns of the loop in which it reads what has come
+LATE: Final = 0.05  # seconds after a deadline from which the event loop may be late, not the peer
+READS: Final = 3  # turns of the loop that read what has arrived
 
 
 class Answer(Protocol):
-    """What receives a response: a future of the loop, or its like in another thread."""
+    """The receiver of a response: a future of the loop, or an equivalent in another thread."""
 
     def done(self) -> bool: ...
 
@@ -81,7 +81,7 @@ class Waiters:
         while True:
             await self._clock.sleep(max(self._wake_at - self._clock.monotonic(), GRAIN))
             if self._clock.monotonic() - self._wake_at > LATE:
-                for _ in range(READS):  # this process was late, not the peer: first read what has come
+                for _ in range(READS):  # this process was late, not the peer: first read what has arrived
                     await asyncio.sleep(0)
             self._expire(self._clock.monotonic())
             if not self._waiting:

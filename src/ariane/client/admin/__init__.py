@@ -1,9 +1,9 @@
 """Administration of a cluster. `Admin` has the methods of all modules here.
 
 topics, groups, offsets, messages    what users work with
-brokers, name_servers, access        the servers, and who may do what
-lag, dead_letters, transactions      what went wrong, and how to repair it
-requests                             which broker is asked
+brokers, name_servers, access        the servers, and access control
+lag, dead_letters, transactions      diagnosis and repair
+requests                             the choice of the broker to ask
 """
 
 from ariane.client.admin.admin import Admin

@@ -28,12 +28,12 @@ class BrokerProgress:
     groups: dict[str, list[ConsumeStats]]
     """By group; one entry for each topic."""
     total: int
-    """Messages that wait, of all groups."""
+    """The lag of all groups in messages."""
 
 
 @dataclass(frozen=True)
 class BrokerStatus:
-    """A broker of the cluster and its figures; `stats` is empty, and `error` says why, when it does not answer."""
+    """A broker of the cluster and its figures; when it does not answer, `stats` is empty and `error` says why."""
 
     cluster: str
     name: str
@@ -128,7 +128,7 @@ class BrokerAdmin(AdminRequests):
             raise ProtocolError(f"{address}: not the progress of groups: {error}") from None
 
     async def clean_expired_queues(self, address: str) -> None:
-        """Delete consumequeue files whose messages are gone."""
+        """Delete consumequeue files whose messages are no longer in the log."""
         await self._running().wire.ask(address, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, timeout=30.0)
 
     async def clean_unused_topics(self, address: str) -> None:
@@ -136,7 +136,7 @@ class BrokerAdmin(AdminRequests):
         await self._running().wire.ask(address, RequestCode.CLEAN_UNUSED_TOPIC, timeout=30.0)
 
     async def delete_expired_commitlog(self, address: str) -> None:
-        """Delete commitlog files that are older than the broker keeps them, now."""
+        """Delete expired commitlog files now."""
         await self._running().wire.ask(address, RequestCode.DELETE_EXPIRED_COMMITLOG, timeout=30.0)
 
     async def consumequeue(

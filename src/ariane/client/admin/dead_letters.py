@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PAGE = 32
 RESENT_FROM = "DLQ_RESENT_FROM"
 """The property of a message that was sent again: the offset id of its dead letter."""
-LOOK_AGAIN = 0.2  # seconds between looks for a message that may have been stored
+LOOK_AGAIN = 0.2  # seconds between queries for a message that may have been stored
 LOOKS = 10
 
 
@@ -40,7 +40,7 @@ class DeadLetter:
 
     @property
     def letter_id(self) -> str:
-        """The id of the letter itself: its place in the broker's log."""
+        """The offset id of the letter itself."""
         return self.message.offset_id
 
     @property
@@ -133,9 +133,9 @@ class DeadLetterAdmin(MessageAdmin):
         key: str | None = None,
         error: str | None = None,
     ) -> AsyncGenerator[DeadLetter, None]:
-        """Like `dead_letters`, one after the other: for more than fit into memory.
+        """Like `dead_letters`, as an iterator: for more than fit into memory.
 
-        Letters that arrive meanwhile do not come: the ends of the queues are taken first.
+        Letters that arrive meanwhile are not included: the ends of the queues are read first.
         """
         for queue, first, last in await self._dead_letter_ranges(group, begin):
             offset = first
@@ -157,7 +157,7 @@ class DeadLetterAdmin(MessageAdmin):
         try:
             data = await self.route(topic)
         except RouteMissing:
-            return []  # the topic comes with the first dead letter
+            return []  # the topic is created with the first dead letter
         closed = [one.broker_name for one in data.queue_datas if not one.perm & READ]
         if closed:
             raise ClientError(f"{topic} cannot be read on {', '.join(closed)}: run `ariane admin updateTopicPerm -p 6`")
@@ -186,10 +186,10 @@ class DeadLetterAdmin(MessageAdmin):
     ) -> list[Resent]:
         """Send dead letters to their original topics again, with their own keys, tags and properties.
 
-        `letters` are ids, of letters or of messages; without them all that the filters pass are sent, at most `limit`,
-        `rate` in a second. With a `log` file a run can be started again: what it has sent is not sent twice, and a
-        letter at which it was interrupted is looked for first. A letter that cannot be sent (`error`) does not hold up
-        the others; a broker that does not answer ends the run. The letters stay where they are.
+        `letters` are ids, of letters or of messages; without them all that pass the filters are sent, at most `limit`,
+        `rate` per second. With a `log` file a run can be resumed: letters already sent are skipped, and a letter at
+        which it was interrupted is first searched in its topic. A letter that cannot be sent (`error`) does not stop
+        the others; a broker that does not answer ends the run. The letters stay in the dead-letter topic.
         """
         wanted = None if letters is None else set(letters)
         sent: list[Resent] = []
@@ -236,12 +236,12 @@ class DeadLetterAdmin(MessageAdmin):
         here = [queue for queue in queues if queue.broker_name == letter.message.queue.broker_name] or queues
         queue = here[letter.message.queue_offset % len(here)]
         notes.begin(letter.letter_id)
-        try:  # to a certain queue, because such a send is tried once
+        try:  # to a fixed queue, because such a send is not retried
             result = await producer.send(again, queue=queue)
         except BrokerRefused as error:
             return Resent(letter, again.topic, None, error=str(error))
         except ArianeError:
-            found = await self._already_sent(letter, again.topic)  # it may have been stored all the same
+            found = await self._already_sent(letter, again.topic)  # it may have been stored nevertheless
             if found is None:
                 raise
             notes.done(letter.letter_id, found)
@@ -250,7 +250,7 @@ class DeadLetterAdmin(MessageAdmin):
         return Resent(letter, again.topic, result.message_id)
 
     async def _already_sent(self, letter: DeadLetter, topic: str) -> str | None:
-        """The id of the message that a letter became, if it was stored; the index may need a moment to have it."""
+        """The id of the resent message, if it was stored; polls, because the index may lag."""
         for _ in range(LOOKS):
             for message in await self.find_messages(topic, letter.message.message_id):
                 if message.properties.get(RESENT_FROM) == letter.letter_id:

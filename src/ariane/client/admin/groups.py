@@ -33,9 +33,9 @@ SYSTEM_GROUPS = frozenset(
         "CID_ONSAPI_PERMISSION", "CID_ONSAPI_OWNER", "CID_ONSAPI_PULL", "CID_RMQ_SYS_TRANS",
     }
 )  # fmt: skip
-"""Groups that brokers and tools make for themselves."""
+"""Groups that brokers and tools create for their own use."""
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
-RELAY_TIMEOUT = 10.0  # seconds for a question that the broker hands on to a client
+RELAY_TIMEOUT = 10.0  # seconds for a request that the broker relays to a client
 
 
 def is_system_group(group: str) -> bool:
@@ -100,7 +100,7 @@ class GroupAdmin(AdminRequests):
     async def consumer_running_info(
         self, group: str, client_id: str, *, stack: bool = False, address: str | None = None
     ) -> ConsumerRunningInfo:
-        """What a consumer says about itself: its queues, offsets, rates and, with `stack`, its threads."""
+        """The running info of a consumer: its queues, offsets, rates and, with `stack`, its threads."""
         header = GetConsumerRunningInfoRequest(group, client_id, stack)
         addresses = [address] if address is not None else await self._readers_of_group(retry_topic(group))
         return await self._relayed(addresses, RequestCode.GET_CONSUMER_RUNNING_INFO, header)

@@ -1,4 +1,4 @@
-"""Lag: how far a group is behind, in messages and in time, who holds its queues, and what is wrong with it."""
+"""Lag of a group in messages and in time, the owners of its queues, and diagnosis."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -19,18 +19,18 @@ from ariane.protocol.headers import QueryConsumeTimeSpanRequest
 
 STILL_MS = 60_000  # a queue whose owner has messages and consumed none for so long is blocked
 UNPULLED_MS = 120_000  # the same for an owner that does not even ask for messages
-AT_ONCE = 16  # groups that are asked about at the same time
+AT_ONCE = 16  # groups queried concurrently
 
 
 @dataclass(frozen=True)
 class QueueBacklog:
-    """How far a group is behind in one queue."""
+    """The lag of a group in one queue."""
 
     queue: MessageQueue
     broker_offset: int
     """The offset that the next message will get."""
     consumer_offset: int
-    """The offset at which the group goes on."""
+    """The offset at which the group continues."""
     behind_ms: int = 0
     """How long the next message has been waiting; 0 when none waits."""
     last_consumed: int = 0
@@ -48,7 +48,7 @@ class QueueBacklog:
 
 @dataclass(frozen=True)
 class SubscriptionVariant:
-    """Clients of a group that subscribe alike. All clients of a group must: two variants are a conflict."""
+    """Clients of a group with the same subscriptions. More than one variant in a group is a conflict."""
 
     clients: tuple[str, ...]
     expressions: dict[str, str]
@@ -57,7 +57,7 @@ class SubscriptionVariant:
 
 @dataclass(frozen=True)
 class GroupLag:
-    """How far a group is behind, and whether it is well."""
+    """The lag of a group, and its problems."""
 
     group: str
     queues: list[QueueBacklog]
@@ -68,7 +68,7 @@ class GroupLag:
     variants: list[SubscriptionVariant] = field(default_factory=list)
     """What the clients subscribe to, the most frequent form first; more than one is a conflict."""
     silent: list[str] = field(default_factory=list)
-    """Clients that did not tell their state."""
+    """Clients that did not report their state."""
 
     @property
     def lag(self) -> int:
@@ -87,7 +87,7 @@ class GroupLag:
 
     @property
     def in_conflict(self) -> bool:
-        """Whether clients of the group subscribe differently, so that messages are lost to some of them."""
+        """Whether clients of the group have different subscriptions, which loses messages."""
         return len(self.variants) > 1
 
     @property
@@ -97,12 +97,12 @@ class GroupLag:
 
     @property
     def abandoned(self) -> bool:
-        """Whether messages wait and no consumer is there."""
+        """Whether there is lag and no consumer is online."""
         return self.lag > 0 and not self.online
 
 
 class LagAdmin(OffsetAdmin):
-    """Computes lag: the only place that does, for commands and everything else."""
+    """Computes lag, for commands and programs."""
 
     async def lag(self, group: str, topic: str | None = None) -> int:
         """The number of messages that a group has not consumed yet."""
@@ -110,7 +110,7 @@ class LagAdmin(OffsetAdmin):
         return sum(max(0, offsets.broker_offset - offsets.consumer_offset) for offsets in table.values())
 
     async def group_lag(self, group: str, topic: str | None = None) -> GroupLag:
-        """How far a group is behind in each queue, in one topic or in all, with owners and what is wrong."""
+        """The lag of a group in each queue, in one topic or in all, with owners and problems."""
         stats = await self.consume_stats(group, topic)
         topics = sorted({queue.topic for queue in stats.offset_table})
         connection, address = await self._connection(group)
@@ -198,7 +198,7 @@ class LagAdmin(OffsetAdmin):
 
         bodies = [body for found in await asyncio.gather(*map(ask, topics)) for body in found]
         spans = [span for body in bodies for span in body.consume_time_span_set]
-        # Brokers take the time of the message at offset -1, which is not there, for a group without an offset.
+        # For a group without an offset brokers return the store time of offset -1, which does not exist.
         return {
             span.message_queue.queue(): span.delay_time
             if 0 <= span.delay_time < now // 2

@@ -49,7 +49,7 @@ OF_A_DELIVERY = frozenset(
         TRANSACTION_PREPARED_QUEUE_OFFSET, WAIT,
     }
 )  # fmt: skip
-"""Properties that brokers and consumers wrote about one delivery; a message that is sent again must not have them."""
+"""Properties that describe one delivery; they are removed from a message that is sent again."""
 
 
 class TrackState(Enum):
@@ -92,7 +92,7 @@ class MessageAdmin(OffsetAdmin):
     """Finds messages."""
 
     async def view_message(self, offset_id: str) -> ReceivedMessage:
-        """A message by its offset id, which the broker gave it."""
+        """A message by its offset id (assigned by the broker)."""
         host, offset = parse_offset_id(offset_id)
         response = await self._running().wire.ask(
             host_text(host), RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset)
@@ -107,11 +107,11 @@ class MessageAdmin(OffsetAdmin):
         return [message for message in found if key in message.keys]
 
     async def find_message(self, topic: str, message_id: str) -> ReceivedMessage | None:
-        """A message by its id, which the producer gave it; None when it is in no index."""
+        """A message by its unique id (assigned by the producer); None when no index has it."""
         return next(iter(await self.find_messages(topic, message_id)), None)
 
     async def find_messages(self, topic: str, message_id: str) -> list[ReceivedMessage]:
-        """All messages with an id, which the producer gave; more than one when it was sent again. Oldest first."""
+        """All messages with a unique id, oldest first; more than one when it was sent again."""
         found = await self._query(topic, message_id, 32, 0, FOREVER, unique=True)
         exact = [message for message in found if message.properties.get(UNIQUE_KEY) == message_id]
         return sorted(exact, key=lambda message: message.store_time)
@@ -132,14 +132,14 @@ class MessageAdmin(OffsetAdmin):
         return [message for answer in answers if answer.body for message in decode_messages(answer.body, "")]
 
     async def message_at(self, queue: MessageQueue, offset: int) -> ReceivedMessage | None:
-        """The message at an offset of a queue; None when it is not there, or no more."""
+        """The message at an offset of a queue; None when there is none, or it was deleted."""
         found = decode_messages((await self._pull(queue, offset, 1)).body, queue.broker_name)
         return found[0] if found and found[0].queue_offset == offset else None
 
     async def read(
         self, queue: MessageQueue, offset: int, count: int = 32, expression: str = "*"
     ) -> tuple[list[ReceivedMessage], int]:
-        """Messages of a queue from an offset on, and the offset to go on from; no group is needed, none is changed."""
+        """Messages of a queue from an offset on, and the offset to continue from. Needs and changes no group."""
         result = await self._pull(queue, offset, count, expression)
         return decode_messages(result.body, queue.broker_name), result.next_offset
 
@@ -185,12 +185,12 @@ class MessageAdmin(OffsetAdmin):
         )
 
     async def message_trace(self, message_id: str, *, trace_topic: str = TRACE_TOPIC) -> list[TraceRecord]:
-        """When a message was sent and consumed, by whom, and whether it went well; for clients that trace."""
+        """The trace of a message: when and by which client it was sent and consumed, and whether that succeeded."""
         found = await self.query_messages(trace_topic, message_id)
         return [record for message in found for record in decode_trace(message) if record.message_id == message_id]
 
     async def resend(self, message: ReceivedMessage, *, topic: str | None = None) -> SendResult:
-        """Send a message again as a new one of its topic, with its own properties: without those of its delivery."""
+        """Send a message again to its topic as a new one, with its properties except those of the delivery."""
         again = as_new(message, topic or message.topic)
         async with self._producer("ariane-resend") as producer:
             return await producer.send(again)
@@ -211,7 +211,7 @@ def as_new(message: ReceivedMessage, topic: str) -> Message:
 
 
 def decode_trace(message: ReceivedMessage) -> list[TraceRecord]:
-    """The records of a message of the trace topic; those of unknown form are passed over."""
+    """The records of a message of the trace topic; unknown kinds are skipped."""
     host = message.born_host.rpartition(":")[0]
     records: list[TraceRecord] = []
     for line in message.body.decode(errors="replace").split("\x02"):

@@ -19,7 +19,7 @@ from ariane.settings import format_properties, parse_properties
 
 
 class NameServerAdmin(AdminRequests):
-    """Administers name servers. Each keeps its own data, so that changes go to all of them."""
+    """Administers name servers. Each keeps its own data, so changes are sent to all of them."""
 
     async def put_kv(self, namespace: str, key: str, value: str) -> None:
         """Set a value of the KV configuration."""
@@ -83,6 +83,6 @@ class NameServerAdmin(AdminRequests):
             try:
                 await self._running().wire.ask(address, code, header)
             except BrokerRefused as error:
-                refused = error  # the others are to be told all the same
+                refused = error  # still update the others
         if refused is not None:
             raise refused

@@ -22,7 +22,7 @@ class OffsetReset:
     broker_offset: int
     before: int
     found: int
-    """The offset of the time that was asked for."""
+    """The offset of the requested time."""
     after: int
 
     @property
@@ -96,7 +96,7 @@ class OffsetAdmin(GroupAdmin, TopicAdmin):
         try:
             moved = await self.reset_offset(group, topic, timestamp, force=force)
         except BrokerRefused as error:
-            # A broker looks at offsets before clients: a queue without a committed one is refused with another code.
+            # A broker checks offsets before clients: a queue without a committed one is refused with another code.
             if error.code != ResponseCode.CONSUMER_NOT_ONLINE and await self._is_online(group):
                 raise
             return await self.reset_offline(group, topic, timestamp, force=force)
@@ -116,13 +116,13 @@ class OffsetAdmin(GroupAdmin, TopicAdmin):
             return False
 
     async def skip_backlog(self, group: str, topic: str) -> list[OffsetReset]:
-        """Move a group to the end of a topic: the messages that wait are not delivered."""
+        """Move a group to the end of a topic: messages not consumed yet are skipped."""
         return await self.reset(group, topic, END)
 
     async def clone_offsets(
         self, source: str, target: str, topic: str | None = None, *, dry_run: bool = False
     ) -> dict[MessageQueue, int]:
-        """Give a group the offsets of another one, in one topic or in all; its consumers must not be running."""
+        """Copy the offsets of another group, in one topic or in all; the group's consumers must not be running."""
         table = (await self.consume_stats(source, topic)).offset_table
         offsets = {
             queue: stats.consumer_offset

@@ -1,4 +1,4 @@
-"""Which servers an administrative request goes to."""
+"""Selects the servers for an administrative request."""
 
 import asyncio
 from collections.abc import Callable
@@ -77,12 +77,12 @@ class AdminRequests(Lifecycle):
         return [broker.broker_addrs[MASTER] for broker in data.broker_datas if MASTER in broker.broker_addrs]
 
     async def _readers_of(self, topic: str) -> list[str]:
-        """One address of each broker of a topic to ask: the master's, or a slave's while the master is gone."""
+        """One address of each broker of a topic to ask: the master's, or a slave's while there is no master."""
         data = await self.route(topic)
         return [_reader(broker.broker_addrs) for broker in data.broker_datas if broker.broker_addrs]
 
     async def _readers_of_group(self, group_topic: str) -> list[str]:
-        """The same for the brokers of a group's retry topic; all brokers when it has none, as groups that only pull."""
+        """The same for the brokers of a group's retry topic; all brokers when it has none (a group that only pulls)."""
         try:
             return await self._readers_of(group_topic)
         except RouteMissing:

@@ -1,7 +1,7 @@
-"""The log of a resend run, which makes it exactly once: what was begun, what is done.
+"""The log of a resend run: records each letter begun and done, so that each is sent exactly once.
 
-One JSON object a line, synced before the next step. A run that is started again with the same file goes on where the
-last one stopped; a letter that was begun and not done is looked for in its topic before it is sent.
+One JSON object a line, synced before the next step. A run that is started again with the same file continues where
+the last one stopped; a letter that was begun and not done is first searched in its topic.
 """
 
 import json
@@ -35,7 +35,7 @@ class ResendLog:
             except (ValueError, KeyError, TypeError):
                 text = f"{path}, line {number}: not the log of a resend run; name another file"
                 raise ClientError(text) from None
-        if len(whole) < len(content):  # a crash cut the last line: its letter counts as it was before
+        if len(whole) < len(content):  # torn last line after a crash: ignore it
             os.truncate(path, len(whole))
 
     def is_done(self, letter: str) -> bool:

@@ -88,7 +88,7 @@ class TopicAdmin(NameServerAdmin):
             await self._on_masters(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
     async def grow_topic(self, topic: str, queues: int) -> list[GrownTopic]:
-        """Give a topic more queues on each of its masters, keeping its other settings; it never takes any away."""
+        """Add queues to a topic on each of its masters, keeping its other settings; never removes any."""
         grown: list[GrownTopic] = []
         for address in await self._masters_of(topic):
             config = (await self.topic_configs(address)).topic_config_table[topic]
@@ -146,7 +146,7 @@ class TopicAdmin(NameServerAdmin):
         return BrokerStatsData.decode(response.body)
 
     async def set_order(self, topic: str, queues: str) -> None:
-        """Fix the queues of an ordered topic, as `broker-a:4;broker-b:4`: they stay when a broker goes away."""
+        """Fix the queues of an ordered topic, as `broker-a:4;broker-b:4`: they stay when a broker leaves."""
         await self.put_kv(ORDER_NAMESPACE, topic, queues)
 
     async def add_order(self, topic: str, queues: str) -> None:

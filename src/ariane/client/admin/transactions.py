@@ -35,7 +35,7 @@ class HalfMessage:
 
     @property
     def topic(self) -> str:
-        """The topic that it goes to when it is committed."""
+        """The topic that receives it when it is committed."""
         return self.message.properties.get(REAL_TOPIC, "")
 
     @property
@@ -74,7 +74,7 @@ class TransactionAdmin(MessageAdmin):
                 ended.update(int(text) for text in message.body.decode(errors="replace").split(",") if text.isdigit())
         except BrokerRefused as error:
             if error.code != ResponseCode.TOPIC_NOT_EXIST:
-                raise  # the op topic comes with the first transaction that ends
+                raise  # the op topic is created with the first ended transaction
         try:
             halves = await self._all(half, await calls.consumer_offset(TRANSACTION_GROUP, half) or 0, FAR)
         except BrokerRefused as error:
@@ -97,7 +97,7 @@ class TransactionAdmin(MessageAdmin):
         return messages
 
     async def end_transaction(self, message_id: str, *, commit: bool) -> HalfMessage:
-        """Commit or roll back a half message by the id that its producer gave it, for a producer that never will."""
+        """Commit or roll back a half message by its unique id, on behalf of a producer that is gone."""
         half = next((one for one in await self.half_messages(limit=FAR) if one.message.message_id == message_id), None)
         if half is None:
             raise ClientError(f"no open transaction has the message {message_id}: was it ended meanwhile?")
@@ -115,6 +115,6 @@ class TransactionAdmin(MessageAdmin):
         return half
 
     async def resume_checks(self, offset_id: str, *, address: str) -> None:
-        """Have a broker ask again about a half message that it gave up."""
+        """Have a broker check a half message again that it gave up."""
         header = ResumeCheckHalfMessageRequest(offset_id)
         await self._running().wire.ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)

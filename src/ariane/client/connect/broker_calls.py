@@ -30,7 +30,7 @@ from ariane.protocol.headers import (
 )
 from ariane.protocol.headers.consume import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 
-LITE_PULL = 0x10  # a bit of a pull's sys flag that brokers of 4.9 pass over
+LITE_PULL = 0x10  # a bit of a pull's sys flag that brokers of 4.9 ignore
 
 _STATUS = {
     SUCCESS: PullStatus.FOUND,
@@ -100,8 +100,8 @@ class BrokerCalls:
     async def committed(self, group: str, queue: MessageQueue) -> int | None:
         """The offset that a group committed; None when it never did.
 
-        For a queue that still has its first message a broker returns 0 to a group without an offset, so that it starts
-        there. Only the broker's whole offset table tells whether a 0 was committed.
+        For a queue that still has its first message a broker returns 0 to a group without an offset. Only the broker's
+        whole offset table shows whether a 0 was committed.
         """
         offset = await self.consumer_offset(group, queue)
         if offset != 0:
@@ -115,7 +115,7 @@ class BrokerCalls:
         return table.get(f"{queue.topic}@{group}", {}).get(queue.queue_id)
 
     async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The offset at which a group goes on; None when it has none and the queue lacks its first message."""
+        """The offset at which a group continues; None when it has none and the queue lacks its first message."""
         address, _ = await self.reader(queue)
         header = QueryConsumerOffsetRequest(group, queue.topic, queue.queue_id)
         codes = (SUCCESS, ResponseCode.QUERY_NOT_FOUND)

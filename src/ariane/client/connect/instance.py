@@ -28,11 +28,11 @@ from ariane.remoting import Client, Connection, RpcHook
 
 log = logging.getLogger("ariane.client")
 
-REGISTER_PAUSE = 1.0  # seconds until the next heartbeat to a broker that has not heard of our producers; then doubled
+REGISTER_PAUSE = 1.0  # seconds until the next heartbeat to a broker that lacks our producers; then doubled
 
 
 class Instance:
-    """One client to brokers: an id, its connections, and the groups that live in it."""
+    """One client to brokers: an id, its connections, and its groups."""
 
     def __init__(
         self, options: ClientOptions, env: Env, address: str, number: int, hooks: tuple[RpcHook, ...] = ()
@@ -53,7 +53,7 @@ class Instance:
         self.ids = UniqueIds(address, env.clock, crc32(self.client_id.encode()))
         self.users = 0
         self._heartbeat_lock = asyncio.Lock()
-        self._heard: dict[str, frozenset[str]] = {}  # broker address -> producer groups that it has heard of
+        self._heard: dict[str, frozenset[str]] = {}  # broker address -> producer groups registered there
         self._timers: dict[str, bool] = {}
         self._registering: asyncio.Task[None] | None = None
         self._forgotten = asyncio.Event()  # set when a broker may have forgotten our producers
@@ -83,7 +83,7 @@ class Instance:
             self.tasks.every(DISCOVERY_INTERVAL, self.routes.names.discover)
 
     def heartbeat(self) -> HeartbeatData:
-        """The groups that live here."""
+        """The groups of this instance."""
         return HeartbeatData(
             self.client_id,
             [ProducerData(group) for group in self.producers],
@@ -93,7 +93,7 @@ class Instance:
     async def send_heartbeats(self, *, complain: bool = False) -> None:
         """Send a heartbeat to every broker in use; without consumers, to masters only.
 
-        A broker that does not answer gets the next one; with `complain` a denial is raised.
+        Failures are left to the next heartbeat; with `complain` an access denial is raised.
         """
         if not self.producers and not self.consumers:
             return
@@ -113,7 +113,7 @@ class Instance:
             raise denied
 
     async def register(self, address: str, group: str) -> None:
-        """Send a heartbeat to a broker that has not heard of a producer group: it asks back only groups it knows."""
+        """Register a producer group with a broker that lacks it: transaction checks go only to registered groups."""
         if group in self._heard.get(address, ()):
             return
         async with self._heartbeat_lock:
@@ -124,10 +124,10 @@ class Instance:
                     self._heard[address] = groups
 
     async def register_everywhere(self) -> None:
-        """Tell every master of the cluster about the producers here, now and whenever a broker comes back.
+        """Register the producers of this instance with every master, now and whenever a broker comes back.
 
-        A broker asks only producers that it knows about a half message, and one that this process sent before it
-        restarted may be on any of them.
+        A broker checks half messages only with registered producers, and a half message that this process sent before
+        a restart may be on any master.
         """
         told = await self._register_once()
         if self._registering is None:
@@ -139,14 +139,14 @@ class Instance:
         while True:
             await self.tasks.wait(self._forgotten, pause)
             if self._forgotten.is_set():
-                await self.env.clock.sleep(REGISTER_PAUSE)  # a broker that restarts needs a moment
+                await self.env.clock.sleep(REGISTER_PAUSE)  # give a restarting broker time
                 self._forgotten.clear()
                 pause = REGISTER_PAUSE / 2
             told = await self._register_once()
             pause = longest if told else min(2 * pause, longest)
 
     async def _register_once(self) -> bool:
-        """Send heartbeats to the masters that have not heard of all producers here; False when one did not answer."""
+        """Send heartbeats to the masters that lack producers of this instance; False when one did not answer."""
         try:
             response = await self.routes.names.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
             self.routes.keep_cluster(ClusterInfo.decode(response.body))
@@ -164,7 +164,7 @@ class Instance:
         return len(heard) == len(targets)
 
     async def has_timers(self, address: str) -> bool:
-        """Whether a broker delivers at the times that messages ask for: RocketMQ 5 does, and Ariane says so."""
+        """Whether a broker supports delivery times: RocketMQ 5 does, and Ariane announces it."""
         found = self._timers.get(address)
         if found is None:
             ask = {TIMER_OPTION: ""}
@@ -174,7 +174,7 @@ class Instance:
         return found
 
     def _lost(self, connection: Connection) -> None:
-        """Forget what a broker knew: it may have restarted."""
+        """Assume that a broker has lost our registrations: it may have restarted."""
         self._timers.pop(connection.address, None)
         if self._heard.pop(connection.address, None) is not None:
             self._forgotten.set()
@@ -191,7 +191,7 @@ class Instance:
         return None
 
     async def unregister(self, *, producer_group: str | None = None, consumer_group: str | None = None) -> None:
-        """Tell the brokers that a group has left this client."""
+        """Unregister a group of this client at the brokers."""
         header = UnregisterClientRequest(self.client_id, producer_group, consumer_group)
         addresses = [address for addresses in self.routes.brokers.values() for address in addresses.values()]
 
@@ -241,7 +241,7 @@ class Instances:
     async def acquire(
         self, options: ClientOptions, env: Env, hooks: tuple[RpcHook, ...], kind: str, group: str
     ) -> Instance:
-        """Return an instance in which `group` is free; `release` gives it back."""
+        """Return an instance in which `group` is free; call `release` when done."""
         if not options.addresses:
             raise ClientError("no name server is known: give name_servers=... or set NAMESRV_ADDR")
         key = ClientOptions.of(options, {})

@@ -16,7 +16,7 @@ DEFAULT_ENV = Env()
 """The environment of clients that are not given another."""
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=DEFAULT_ENV.random.seed)  # or parent and child would draw the same numbers
+    os.register_at_fork(after_in_child=DEFAULT_ENV.random.seed)  # else the child repeats the parent's numbers
 
 
 class State(Enum):
@@ -86,7 +86,7 @@ class Lifecycle:
 
     @property
     def needs_threads(self) -> bool:
-        """Whether it uses a pool of threads, which the interpreter ends before anything else."""
+        """Whether it uses a thread pool, which the interpreter shuts down first at exit."""
         return False
 
     async def __aenter__(self) -> Self:

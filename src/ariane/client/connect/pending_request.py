@@ -1,8 +1,8 @@
 """Coroutines that may start in the caller's thread.
 
 Handing a whole coroutine to the loop costs a task and two thread switches, more than all other work of a request. A
-method marked `any_thread` does what any thread may do, then awaits a `PendingRequest`, which can be sent from there
-too; before it does what only the loop's thread may, it awaits `LoopThread`.
+method marked `any_thread` starts with thread-safe work, then awaits a `PendingRequest`, which any thread can send;
+before work that is reserved to the loop's thread, it awaits `LoopThread`.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class PendingRequest:
         try:
             return (yield from future)
         except RequestTimeout:
-            if self._connection.last_read < self._started:  # nothing came at all: the peer may be gone
+            if self._connection.last_read < self._started:  # no bytes received: the peer may be gone
                 self._connection.close(f"silent for {self._timeout:g} s")
             raise
         except asyncio.CancelledError:

@@ -28,7 +28,7 @@ _CARRY_ADVICE: dict[type[ArianeError], str] = {
 
 
 def advised(error: ArianeError) -> ArianeError:
-    """An error of a send, with what to do about it when the request was not carried there and back."""
+    """The error of a send, with advice when no response was received."""
     kind = type(error)
     return kind(f"{error} ({_CARRY_ADVICE[kind]})") if kind in _CARRY_ADVICE else error
 

@@ -29,7 +29,7 @@ class Route:
 
     @classmethod
     def of(cls, topic: str, data: TopicRouteData) -> "Route":
-        """Build a route; an order configuration alone decides where to write."""
+        """Build a route; if there is an order configuration, it alone sets the queues to write to."""
         write = _ordered_queues(topic, data.order_topic_conf) if data.order_topic_conf else _writable(topic, data)
         read = [
             MessageQueue(topic, queues.broker_name, i)
@@ -131,7 +131,7 @@ class Routes:
     def _asked(self, topic: str, task: asyncio.Task[Route]) -> None:
         self._asking.pop(topic, None)
         if not task.cancelled():
-            task.exception()  # retrieved, for all callers may have been cancelled
+            task.exception()  # mark the exception as retrieved: all callers may have been cancelled
 
     async def refresh_quietly(self, topic: str) -> bool:
         """Refresh; False when that failed, and the cached route stays."""

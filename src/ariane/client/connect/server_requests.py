@@ -92,13 +92,13 @@ class ServerRequests:
         }
 
     def members_changed(self, _: Connection, request: Command) -> None:
-        """Rebalance: members of a group have come or gone."""
+        """Rebalance: members of a group have joined or left."""
         consumer = self._consumers.get(NotifyConsumerIdsChangedRequest.parse(request.fields).consumer_group)
         if consumer is not None:
             consumer.rebalance_soon()
 
     def check_transaction(self, connection: Connection, request: Command) -> None:
-        """Answer for a half message; any producer of its group may."""
+        """Answer the check of a half message; any producer of its group may."""
         header = CheckTransactionStateRequest.parse(request.fields)
         message = decode_message(decode_unit(request.body), "")
         producer = self._producers.get(message.properties.get(PRODUCER_GROUP, ""))

@@ -1,4 +1,4 @@
-"""Background work of a client: every task is owned, its errors are logged, and what must go on is started again."""
+"""Background work of a client: every task has an owner, errors are logged, and permanent tasks are restarted."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from ariane.errors import NotRunning
 
 log = logging.getLogger("ariane.client")
 
-RESTART_PAUSE, MAX_RESTART_PAUSE = 1.0, 30.0  # seconds before work that failed starts again
+RESTART_PAUSE, MAX_RESTART_PAUSE = 1.0, 30.0  # seconds before failed work is restarted
 
 
 class Tasks:
@@ -23,7 +23,7 @@ class Tasks:
         self._closed = False
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run something once beside the caller; an error is logged."""
+        """Run something once in the background; an error is logged."""
         if self._closed:
             work.close()
             raise NotRunning("the client is closed")
@@ -33,7 +33,7 @@ class Tasks:
         return task
 
     def supervise(self, what: str, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-        """Run work that only its own return or a cancellation may end: after an error it is logged and starts again."""
+        """Run work until it returns or is cancelled: an error is logged, and the work is restarted."""
         return self.spawn(self._supervised(what, work))
 
     async def _supervised(self, what: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -54,7 +54,7 @@ class Tasks:
             pause = RESTART_PAUSE if worked_long else min(2 * pause, MAX_RESTART_PAUSE)
 
     def every(self, seconds: float, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
-        """Do something again and again; an error is logged and does not end it."""
+        """Repeat an action; an error is logged and does not end it."""
 
         async def repeat() -> None:
             while True:
@@ -67,7 +67,7 @@ class Tasks:
         return self.supervise("regular work", repeat)
 
     async def wait(self, event: asyncio.Event, seconds: float) -> None:
-        """Wait for an event, but not longer than this."""
+        """Wait for an event with a time-out."""
         happened = asyncio.ensure_future(event.wait())
         late = asyncio.ensure_future(self._clock.sleep(seconds))
         try:

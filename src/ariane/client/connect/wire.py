@@ -32,7 +32,7 @@ class Wire:
         timeout: float | None = None,
         expect: tuple[int, ...] = (SUCCESS,),
     ) -> Command:
-        """Send a request and wait for the response; RemotingError when it cannot be carried there and back."""
+        """Send a request and wait for the response; RemotingError when the request or its response is lost."""
         request = self.command(code, header, body)
         return await self.carry(address, request, self.timeout if timeout is None else timeout, expect)
 

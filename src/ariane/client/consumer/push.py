@@ -62,7 +62,7 @@ class PushConsumer(Lifecycle):
         whole = {wrap(self._options.namespace, topic): wanted for topic, wanted in topics.items()}
         self._subscriptions = {topic: subscription(topic, wanted, now) for topic, wanted in whole.items()}
         if listener is not None:
-            with_delivery(listener)  # a listener that cannot be called is an error here, not with the first message
+            with_delivery(listener)  # fail here, not at the first message, if the listener cannot be called
         self._handoff = Handoff() if listener is None else None
         self._listener = listener
         self._hooks = tuple(consume_hooks)
@@ -75,7 +75,7 @@ class PushConsumer(Lifecycle):
         return self._options
 
     async def subscribe(self, topic: str, expression: Expression = "*") -> None:
-        """Subscribe to a topic, or change its expression; all consumers of a group must subscribe alike."""
+        """Subscribe to a topic, or change its expression; all consumers of a group must have the same subscriptions."""
         topic = wrap(self._options.namespace, topic)
         wanted = subscription(topic, expression, self._env.clock.now_ms())
         self._subscriptions[topic] = wanted
@@ -117,7 +117,7 @@ class PushConsumer(Lifecycle):
         return sorted(self._engine.table)
 
     async def rebalance(self) -> None:
-        """Rebalance now, without waiting for the next time."""
+        """Rebalance now, without waiting for the next interval."""
         self._running()
         await self._engine.rebalance.now()
 
@@ -209,7 +209,7 @@ class PushConsumer(Lifecycle):
 
     @property
     def needs_threads(self) -> bool:
-        """Whether it uses a pool of threads, which the interpreter ends before anything else."""
+        """Whether it uses a thread pool, which the interpreter shuts down first at exit."""
         return self._listener is not None
 
     async def _shut(self, instance: Instance) -> None:

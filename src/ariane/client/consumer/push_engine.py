@@ -187,7 +187,7 @@ class Engine:
         await self._pulls.stop([cache.queue])
         drained = await cache.drained(DRAIN)
         if not drained and self._locks is not None:
-            cache.unlock_tries += 1  # order comes first: keep the lock until the listener call ends
+            cache.unlock_tries += 1  # keep the lock until the listener call ends, to preserve order
             self._instance.tasks.spawn(self._rebalance_when_drained(cache))
             return False
         self._meter.duplicates_risked += cache.repeats_if_dropped()

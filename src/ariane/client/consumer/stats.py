@@ -43,12 +43,12 @@ class ConsumerStats:
     cpu_seconds: float | None
     """T1: CPU time of a listener call; None for coroutines, which share one thread."""
     wait_seconds: float | None
-    """T2: the rest of a listener call, in which it waits."""
+    """T2: the waiting time of a listener call."""
     threads: int
     suggested_threads: int | None
     """C * (T1 + T2) / T1 for C processors; None until a listener function has run."""
     duplicates_risked: int
-    """Messages that were with a listener when their queue was released: the next owner gets them again."""
+    """Messages passed to a listener when their queue was released: they are redelivered to the next owner."""
     flow_controls: int
 
     @property

@@ -1,7 +1,7 @@
-"""Automatic batching: messages that come within a few milliseconds leave as one request.
+"""Automatic batching: messages submitted within a few milliseconds are sent as one request.
 
 Each caller gets the result or the error of its own message. Messages for one queue stay in order: they share a batch,
-or are in batches that leave one after the other on one connection.
+or are in batches sent one after the other on one connection.
 """
 
 import asyncio
@@ -63,8 +63,8 @@ class Batcher:
         self._loop = asyncio.get_running_loop()
 
     async def send(self, message: Message, queue: MessageQueue | None, timeout: float) -> SendResult:
-        """Send a message with others, or alone if no other comes in time."""
-        properties = checked_properties(message.properties)  # a mistake in one message is the error of one caller
+        """Send a message in a batch, or alone if no other is submitted in time."""
+        properties = checked_properties(message.properties)  # an invalid message is an error for its own caller only
         size = len(message.body) + len(properties) + len(message.topic) + ITEM_OVERHEAD
         key = (message.topic, queue, message.properties.get(WAIT))
         batch = self._open.get(key)
@@ -98,7 +98,7 @@ class Batcher:
             task.add_done_callback(lambda _: _closed(batch))  # also when it was cancelled before it began
 
     async def _leave(self, key: Key, batch: _Batch) -> None:
-        wanted = [i for i, result in enumerate(batch.results) if not result.done()]  # a cancelled caller wants nothing
+        wanted = [i for i, result in enumerate(batch.results) if not result.done()]  # skip cancelled callers
         messages = [batch.messages[i] for i in wanted]
         results = [batch.results[i] for i in wanted]
         if not messages:
@@ -109,7 +109,7 @@ class Batcher:
                 return
             try:
                 found = await self._together(messages, key[1], batch.timeout)
-            except BrokerRefused:  # perhaps because of one of them: each gets its own answer
+            except BrokerRefused:  # perhaps caused by a single message: send each by itself
                 pairs = zip(messages, results, strict=True)
                 await asyncio.gather(*(self._one(message, key[1], batch.timeout, result) for message, result in pairs))
                 return

@@ -1,4 +1,4 @@
-"""The first attempt of a send, encoded at once when all it needs is known: nearly every message goes this way.
+"""The first attempt of a send, encoded at once when route and connection are known: the path of nearly every message.
 
 The header is a text in which only time, flags, properties and opaque change from message to message.
 """
@@ -51,7 +51,7 @@ class FastSend:
         """Whether attempts may be made this way; false when hooks or the queue choice must see each one."""
 
     def prepare(self, out: Outgoing, started: float, timeout: float) -> FastAttempt | None:
-        """Choose a queue and encode the request; None when the general way must be taken."""
+        """Choose a queue and encode the request; None when the general path must be used."""
         topic = out.message.topic
         route = self._routes.known(topic)
         if route is None or not route.write_queues or out.extra or len(out.body) > _MAX_BODY:

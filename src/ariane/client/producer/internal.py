@@ -16,7 +16,7 @@ _numbers = count(1)
 
 
 class InternalProducer:
-    """Sends without the checks and the life of a user's producer, through the connections of its owner."""
+    """Sends through the connections of its owner, without the checks and the lifecycle of a user's producer."""
 
     def __init__(self, instance: Instance, group: str, options: ClientOptions, **changes: float) -> None:
         own = ProducerOptions.of(ClientOptions.of(options, {}), changes)

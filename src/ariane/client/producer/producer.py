@@ -78,8 +78,8 @@ class Producer(Lifecycle):
         """Send and wait until the message is stored.
 
         Without a queue, selector or hash key the producer chooses queues in turn, and tries another broker when one
-        fails. A message for a certain queue is tried once: elsewhere it would be out of order. When too many messages
-        are on their way (`max_in_flight`), the call first waits for room.
+        fails. A message for a given queue is tried once: elsewhere it would be out of order. When too many messages
+        are in flight (`max_in_flight`), the call first waits for room.
         """
         self._running()
         check_message(message, self._options)
@@ -130,9 +130,9 @@ class Producer(Lifecycle):
     ) -> asyncio.Future[SendResult]:
         """Send without waiting: returns a future, and calls `callback` when it is done.
 
-        A request that is not carried there and back is tried again on the same broker. When too many messages are on
-        their way (`max_in_flight`), the message waits for room, or BufferFull is raised, as `when_full` says; a thread
-        waits in this call, a coroutine at the future.
+        A request without a response is tried again on the same broker. When too many messages are in flight
+        (`max_in_flight`), the message waits for room, or BufferFull is raised, as `when_full` says; a thread waits in
+        this call, a coroutine at the future.
         """
         self._running()
         check_message(message, self._options)
@@ -157,7 +157,7 @@ class Producer(Lifecycle):
         hash_key: str | int | None,
         timeout: float | None,
     ) -> asyncio.Future[SendResult]:
-        """Like `submit`, for a caller that has entered the room and leaves it when the future is done."""
+        """Like `submit`, for a caller that has reserved room and releases it when the future is done."""
         self._running()
         check_message(message, self._options)
         check_target(queue, selector, hash_key)
@@ -239,7 +239,7 @@ class Producer(Lifecycle):
     async def cancel(self, message: Message, result: SendResult, *, timeout: float | None = None) -> None:
         """Cancel the delivery of a message that was sent with `deliver_at` and is not due yet; `result` is its result.
 
-        BrokerRefused when the time is over. RocketMQ's brokers cancel from 5.1 on.
+        BrokerRefused when it was already due. RocketMQ's brokers cancel from 5.1 on.
         """
         if message.deliver_at is None:
             raise InvalidMessage("only a message with deliver_at can be cancelled")

@@ -13,7 +13,7 @@ from ariane.message import Message, MessageQueue
 from ariane.protocol.java import signed32, string_hash
 
 CALLER: ContextVar[int] = ContextVar("ariane_caller", default=0)
-"""The thread of the caller: each takes its own turns among queues."""
+"""The thread of the caller: each has its own round robin."""
 
 Selector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 """Chooses a queue for a message; the queues are sorted by broker and number."""
@@ -35,7 +35,7 @@ class Turns:
         if turn is None:
             turn = self._random.randrange(1 << 20)
             if len(self._turns) >= MAX_CALLERS:
-                self._turns.clear()  # of threads that may be gone; a new start costs nothing
+                self._turns.clear()  # entries of ended threads; starting over is harmless
         self._turns[key] = turn + 1
         return turn
 

@@ -1,4 +1,4 @@
-"""Messages of request and reply: a request names the client that waits, and a broker brings the reply to it."""
+"""Messages of request and reply: a request names the waiting client, and a broker pushes the reply to it."""
 
 from ariane.errors import ClientError
 from ariane.message import (

@@ -1,4 +1,4 @@
-"""The retry policy of a send, all of it.
+"""The complete retry policy of a send.
 
     call                       attempts            next attempt on    after
     send, send_batch           1 + retries         another broker     an error of `may_retry_elsewhere`; and, with
@@ -8,7 +8,7 @@
     any, with a chosen queue   1                                      (elsewhere the message would be out of order)
     send_oneway                1
 
-One time-out holds for all attempts together. An access denial is never retried: it would be the same everywhere.
+One time-out holds for all attempts together. An access denial is never retried: other brokers would deny it too.
 """
 
 from typing import Final
@@ -40,7 +40,7 @@ def may_retry_elsewhere(error: ArianeError) -> bool:
 
 
 class Attempts:
-    """The attempts of one send: how many are left, until when, and what the ones before failed with."""
+    """The attempts of one send: those left, the deadline, and the errors so far."""
 
     def __init__(self, clock: Clock, timeout: float, most: int, started: float | None = None) -> None:
         self._started = clock.monotonic() if started is None else started
@@ -54,7 +54,7 @@ class Attempts:
         return self._timeout - (self._clock.monotonic() - self._started)
 
     def begin(self) -> bool:
-        """Begin another attempt; False when none is left, or no time."""
+        """Begin another attempt; False when no attempt or no time is left."""
         self._left -= 1
         return self._left >= 0 and self.time_left() > 0
 

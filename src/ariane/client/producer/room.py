@@ -1,8 +1,7 @@
-"""Back-pressure: how much of a producer may be on its way at once.
+"""Back-pressure: bounds the messages of a producer that are in flight.
 
-A message that finds no room waits in front, in the order of coming, before it costs the event loop anything: its
-time-out begins when it goes in. Without that, a flood of messages fails as a whole, because each one's time is used up
-by the others.
+A message without room waits in a FIFO queue before it costs the event loop anything; its time-out begins when it is
+admitted. Otherwise all messages of a flood would time out, because each one's time would be used up by the others.
 """
 
 import asyncio
@@ -14,7 +13,7 @@ from ariane.errors import BufferFull
 
 
 class Room:
-    """Counts messages and bytes on their way. May be used from any thread."""
+    """Counts messages and bytes in flight. May be used from any thread."""
 
     def __init__(self, messages: int, size: int) -> None:
         self._most = messages
@@ -25,7 +24,7 @@ class Room:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> bool:
-        """Go in; False when there is no room, or others wait for it."""
+        """Reserve room; False when there is none, or others wait for it."""
         with self._lock:
             if self._waiting or not self._fits(size):
                 return False
@@ -34,7 +33,7 @@ class Room:
             return True
 
     def leave(self, size: int) -> None:
-        """Go out, and let in those that wait and fit now."""
+        """Release room, and admit the waiters that fit now."""
         let_in: list[_Waiter] = []
         with self._lock:
             self._count -= 1
@@ -53,7 +52,7 @@ class Room:
         return not self._count or (self._count < self._most and self._bytes + size <= self._most_bytes)
 
     async def enter(self, size: int) -> None:
-        """Wait for room and go in, on an event loop."""
+        """Wait for room and reserve it, on an event loop."""
         if self.take(size):
             return
         loop = asyncio.get_running_loop()
@@ -66,7 +65,7 @@ class Room:
             raise
 
     def enter_from_thread(self, size: int, *, wait: bool) -> None:
-        """Wait for room and go in, in a thread; without `wait` raise BufferFull instead."""
+        """Wait for room and reserve it, in a thread; without `wait` raise BufferFull instead."""
         if self.take(size):
             return
         if not wait:
@@ -89,7 +88,7 @@ class Room:
     def _wait(self, size: int, wake: Callable[[], object]) -> "_Waiter":
         waiter = _Waiter(size, wake)
         with self._lock:
-            if not self._waiting and self._fits(size):  # somebody left meanwhile
+            if not self._waiting and self._fits(size):  # room was released meanwhile
                 waiter.is_in = True
                 self._count += 1
                 self._bytes += size

@@ -58,7 +58,7 @@ class Sender:
         self._fast.possible = self._fast.possible and not hooks and not vetoes
 
     async def check_timers(self, out: Outgoing) -> None:
-        """InvalidMessage when a broker of the topic would ignore the message's delivery time."""
+        """Raise InvalidMessage if a broker of the topic would ignore the message's delivery time."""
         route = await self.route(out.message.topic)
         for name in dict.fromkeys(queue.broker_name for queue in route.write_queues):
             address = self._instance.routes.master(name)
@@ -73,7 +73,7 @@ class Sender:
         self._fast.close()
 
     async def send_quickly(self, out: Outgoing, timeout: float) -> SendResult:
-        """Like `send_anywhere`, and may start in any thread: the first attempt is made there when it can be."""
+        """Like `send_anywhere`, but may start in any thread: the first attempt is made there if possible."""
         started = self._clock.monotonic()
         fast = self._fast.prepare(out, started, timeout) if self._fast.possible else None
         if fast is None:
@@ -120,7 +120,7 @@ class Sender:
         return result.status is SendStatus.SEND_OK or not self._options.retry_another_broker_when_not_store_ok
 
     async def send_again(self, out: Outgoing, queue: MessageQueue, timeout: float) -> SendResult:
-        """Try the same broker until a request is carried there and back."""
+        """Try the same broker until it responds."""
         attempts = Attempts(self._clock, timeout, 1 + self._options.async_retries)
         while attempts.begin():
             try:
@@ -170,7 +170,7 @@ class Sender:
         await self._instance.routes.refresh_quietly(topic)
 
     def _before(self, out: Outgoing, queue: MessageQueue, address: str, mode: SendMode) -> SendContext | None:
-        """Call the hooks before a send, of which one may refuse it; None when there are none."""
+        """Call the hooks before a send, which may refuse it; None when there are none."""
         if not self._hooks and not self._vetoes:
             return None
         here = self._instance.address

@@ -46,7 +46,7 @@ class TransactionListener(Protocol):
 
 
 def check_listener(listener: TransactionListener) -> None:
-    """ClientError unless the listener has both methods, and they take what they will be given."""
+    """Raise ClientError unless the listener has both methods with matching signatures."""
     for name, arguments in (("execute", "message, result, argument"), ("check", "message")):
         method = getattr(listener, name, None)
         if not callable(method) or not accepts(method, len(arguments.split(","))):
@@ -112,7 +112,7 @@ class LocalTransactions:
             else:
                 loop = asyncio.get_running_loop()
                 state = await loop.run_in_executor(self._threads, lambda: method(*arguments))
-        except BaseException as error:  # a SystemExit would end the loop, and with it all clients
+        except BaseException as error:  # a SystemExit would end the loop and all its clients
             if is_cancelled():
                 raise
             log.warning("a transaction listener failed; the broker will check back", exc_info=True)

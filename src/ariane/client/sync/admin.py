@@ -119,7 +119,7 @@ class Admin(Lifecycle):
         )
 
     def grow_topic(self, topic: str, queues: int) -> list[GrownTopic]:
-        """Give a topic more queues on each of its masters, keeping its other settings; it never takes any away."""
+        """Add queues to a topic on each of its masters, keeping its other settings; never removes any."""
         return self._portal.run(self._client.grow_topic(topic, queues))
 
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
@@ -148,7 +148,7 @@ class Admin(Lifecycle):
         return self._portal.run(self._client.counter(address, name, key))
 
     def set_order(self, topic: str, queues: str) -> None:
-        """Fix the queues of an ordered topic, as `broker-a:4;broker-b:4`: they stay when a broker goes away."""
+        """Fix the queues of an ordered topic, as `broker-a:4;broker-b:4`: they stay when a broker leaves."""
         self._portal.run(self._client.set_order(topic, queues))
 
     def add_order(self, topic: str, queues: str) -> None:
@@ -194,7 +194,7 @@ class Admin(Lifecycle):
     def consumer_running_info(
         self, group: str, client_id: str, *, stack: bool = False, address: str | None = None
     ) -> ConsumerRunningInfo:
-        """What a consumer says about itself: its queues, offsets, rates and, with `stack`, its threads."""
+        """The running info of a consumer: its queues, offsets, rates and, with `stack`, its threads."""
         return self._portal.run(self._client.consumer_running_info(group, client_id, stack=stack, address=address))
 
     def consume_directly(
@@ -245,13 +245,13 @@ class Admin(Lifecycle):
         return self._portal.run(self._client.reset(group, topic, timestamp, force=force))
 
     def skip_backlog(self, group: str, topic: str) -> list[OffsetReset]:
-        """Move a group to the end of a topic: the messages that wait are not delivered."""
+        """Move a group to the end of a topic: messages not consumed yet are skipped."""
         return self._portal.run(self._client.skip_backlog(group, topic))
 
     def clone_offsets(
         self, source: str, target: str, topic: str | None = None, *, dry_run: bool = False
     ) -> dict[MessageQueue, int]:
-        """Give a group the offsets of another one, in one topic or in all; its consumers must not be running."""
+        """Copy the offsets of another group, in one topic or in all; the group's consumers must not be running."""
         return self._portal.run(self._client.clone_offsets(source, target, topic, dry_run=dry_run))
 
     def consumer_offsets(self, group: str, topic: str, client_id: str = "") -> dict[str, dict[str, int]]:
@@ -259,7 +259,7 @@ class Admin(Lifecycle):
         return self._portal.run(self._client.consumer_offsets(group, topic, client_id))
 
     def view_message(self, offset_id: str) -> ReceivedMessage:
-        """A message by its offset id, which the broker gave it."""
+        """A message by its offset id (assigned by the broker)."""
         return self._portal.run(self._client.view_message(offset_id))
 
     def query_messages(
@@ -269,21 +269,21 @@ class Admin(Lifecycle):
         return self._portal.run(self._client.query_messages(topic, key, count=count, begin=begin, end=end))
 
     def find_message(self, topic: str, message_id: str) -> ReceivedMessage | None:
-        """A message by its id, which the producer gave it; None when it is in no index."""
+        """A message by its unique id (assigned by the producer); None when no index has it."""
         return self._portal.run(self._client.find_message(topic, message_id))
 
     def find_messages(self, topic: str, message_id: str) -> list[ReceivedMessage]:
-        """All messages with an id, which the producer gave; more than one when it was sent again. Oldest first."""
+        """All messages with a unique id, oldest first; more than one when it was sent again."""
         return self._portal.run(self._client.find_messages(topic, message_id))
 
     def message_at(self, queue: MessageQueue, offset: int) -> ReceivedMessage | None:
-        """The message at an offset of a queue; None when it is not there, or no more."""
+        """The message at an offset of a queue; None when there is none, or it was deleted."""
         return self._portal.run(self._client.message_at(queue, offset))
 
     def read(
         self, queue: MessageQueue, offset: int, count: int = 32, expression: str = "*"
     ) -> tuple[list[ReceivedMessage], int]:
-        """Messages of a queue from an offset on, and the offset to go on from; no group is needed, none is changed."""
+        """Messages of a queue from an offset on, and the offset to continue from. Needs and changes no group."""
         return self._portal.run(self._client.read(queue, offset, count, expression))
 
     def pull(self, queue: MessageQueue, offset: int, count: int = 32, expression: str = "*") -> PullResult:
@@ -295,11 +295,11 @@ class Admin(Lifecycle):
         return self._portal.run(self._client.track(message))
 
     def message_trace(self, message_id: str, *, trace_topic: str = TRACE_TOPIC) -> list[TraceRecord]:
-        """When a message was sent and consumed, by whom, and whether it went well; for clients that trace."""
+        """The trace of a message: when and by which client it was sent and consumed, and whether that succeeded."""
         return self._portal.run(self._client.message_trace(message_id, trace_topic=trace_topic))
 
     def resend(self, message: ReceivedMessage, *, topic: str | None = None) -> SendResult:
-        """Send a message again as a new one of its topic, with its own properties: without those of its delivery."""
+        """Send a message again to its topic as a new one, with its properties except those of the delivery."""
         return self._portal.run(self._client.resend(message, topic=topic))
 
     def lag(self, group: str, topic: str | None = None) -> int:
@@ -307,7 +307,7 @@ class Admin(Lifecycle):
         return self._portal.run(self._client.lag(group, topic))
 
     def group_lag(self, group: str, topic: str | None = None) -> GroupLag:
-        """How far a group is behind in each queue, in one topic or in all, with owners and what is wrong."""
+        """The lag of a group in each queue, in one topic or in all, with owners and problems."""
         return self._portal.run(self._client.group_lag(group, topic))
 
     def group_lags(self) -> list[GroupLag]:
@@ -336,9 +336,9 @@ class Admin(Lifecycle):
     def each_dead_letter(
         self, group: str, *, begin: int = 0, end: int = FOREVER, key: str | None = None, error: str | None = None
     ) -> Iterator[DeadLetter]:
-        """Like `dead_letters`, one after the other: for more than fit into memory.
+        """Like `dead_letters`, as an iterator: for more than fit into memory.
 
-        Letters that arrive meanwhile do not come: the ends of the queues are taken first.
+        Letters that arrive meanwhile are not included: the ends of the queues are read first.
         """
         yield from self._portal.each(self._client.each_dead_letter(group, begin=begin, end=end, key=key, error=error))
 
@@ -359,10 +359,10 @@ class Admin(Lifecycle):
     ) -> list[Resent]:
         """Send dead letters to their original topics again, with their own keys, tags and properties.
 
-        `letters` are ids, of letters or of messages; without them all that the filters pass are sent, at most `limit`,
-        `rate` in a second. With a `log` file a run can be started again: what it has sent is not sent twice, and a
-        letter at which it was interrupted is looked for first. A letter that cannot be sent (`error`) does not hold up
-        the others; a broker that does not answer ends the run. The letters stay where they are.
+        `letters` are ids, of letters or of messages; without them all that pass the filters are sent, at most `limit`,
+        `rate` per second. With a `log` file a run can be resumed: letters already sent are skipped, and a letter at
+        which it was interrupted is first searched in its topic. A letter that cannot be sent (`error`) does not stop
+        the others; a broker that does not answer ends the run. The letters stay in the dead-letter topic.
         """
         return self._portal.run(
             self._client.resend_dead_letters(
@@ -385,11 +385,11 @@ class Admin(Lifecycle):
         return self._portal.run(self._client.half_messages(limit=limit))
 
     def end_transaction(self, message_id: str, *, commit: bool) -> HalfMessage:
-        """Commit or roll back a half message by the id that its producer gave it, for a producer that never will."""
+        """Commit or roll back a half message by its unique id, on behalf of a producer that is gone."""
         return self._portal.run(self._client.end_transaction(message_id, commit=commit))
 
     def resume_checks(self, offset_id: str, *, address: str) -> None:
-        """Have a broker ask again about a half message that it gave up."""
+        """Have a broker check a half message again that it gave up."""
         self._portal.run(self._client.resume_checks(offset_id, address=address))
 
     def brokers(self) -> list[BrokerStatus]:
@@ -424,7 +424,7 @@ class Admin(Lifecycle):
         return self._portal.run(self._client.broker_progress(address, order=order, timeout=timeout))
 
     def clean_expired_queues(self, address: str) -> None:
-        """Delete consumequeue files whose messages are gone."""
+        """Delete consumequeue files whose messages are no longer in the log."""
         self._portal.run(self._client.clean_expired_queues(address))
 
     def clean_unused_topics(self, address: str) -> None:
@@ -432,7 +432,7 @@ class Admin(Lifecycle):
         self._portal.run(self._client.clean_unused_topics(address))
 
     def delete_expired_commitlog(self, address: str) -> None:
-        """Delete commitlog files that are older than the broker keeps them, now."""
+        """Delete expired commitlog files now."""
         self._portal.run(self._client.delete_expired_commitlog(address))
 
     def consumequeue(

@@ -61,8 +61,8 @@ class Producer(Lifecycle):
         """Send and wait until the message is stored.
 
         Without a queue, selector or hash key the producer chooses queues in turn, and tries another broker when one
-        fails. A message for a certain queue is tried once: elsewhere it would be out of order. When too many messages
-        are on their way (`max_in_flight`), the call first waits for room.
+        fails. A message for a given queue is tried once: elsewhere it would be out of order. When too many messages
+        are in flight (`max_in_flight`), the call first waits for room.
         """
         return self._portal.begin(
             self._client.send(message, queue=queue, selector=selector, hash_key=hash_key, timeout=timeout)
@@ -80,9 +80,9 @@ class Producer(Lifecycle):
     ) -> Future[SendResult]:
         """Send without waiting: returns a future, and calls `callback` when it is done.
 
-        A request that is not carried there and back is tried again on the same broker. When too many messages are on
-        their way (`max_in_flight`), the message waits for room, or BufferFull is raised, as `when_full` says; a thread
-        waits in this call, a coroutine at the future.
+        A request without a response is tried again on the same broker. When too many messages are in flight
+        (`max_in_flight`), the message waits for room, or BufferFull is raised, as `when_full` says; a thread waits in
+        this call, a coroutine at the future.
         """
         client = self._client
         return self._portal.follow_in(
@@ -106,7 +106,7 @@ class Producer(Lifecycle):
     def cancel(self, message: Message, result: SendResult, *, timeout: float | None = None) -> None:
         """Cancel the delivery of a message that was sent with `deliver_at` and is not due yet; `result` is its result.
 
-        BrokerRefused when the time is over. RocketMQ's brokers cancel from 5.1 on.
+        BrokerRefused when it was already due. RocketMQ's brokers cancel from 5.1 on.
         """
         self._portal.run(self._client.cancel(message, result, timeout=timeout))
 

@@ -55,7 +55,7 @@ class PushConsumer(Lifecycle):
         return self._client.options
 
     def subscribe(self, topic: str, expression: Expression = "*") -> None:
-        """Subscribe to a topic, or change its expression; all consumers of a group must subscribe alike."""
+        """Subscribe to a topic, or change its expression; all consumers of a group must have the same subscriptions."""
         self._portal.run(self._client.subscribe(topic, expression))
 
     def unsubscribe(self, topic: str) -> None:
@@ -79,7 +79,7 @@ class PushConsumer(Lifecycle):
         return self._portal.run(self._client.queues())
 
     def rebalance(self) -> None:
-        """Rebalance now, without waiting for the next time."""
+        """Rebalance now, without waiting for the next interval."""
         self._portal.run(self._client.rebalance())
 
     def stats(self) -> ConsumerStats:

@@ -20,7 +20,7 @@ from ariane.protocol.signing import ACCESS_KEY, SIGNATURE, signed_values
 _PULL: Final = int(RequestCode.PULL_MESSAGE)
 _SHAPED: Final = (int(RequestCode.SEND_MESSAGE_V2), int(RequestCode.SEND_BATCH_MESSAGE), _PULL)
 _MAX_SHAPES: Final = 8  # of one connection: topics, mostly
-_MAX_MISSES: Final = 256  # headers of no known shape, after which no more shapes are tried
+_MAX_MISSES: Final = 256  # headers without a match after which no more shapes are tried
 _LONGEST: Final = 1 << 14  # bytes of a header that a shape is made of: shapes are kept as long as the connection
 
 
@@ -53,7 +53,7 @@ class HeaderDecoder:
         return command
 
     def _learn(self, header: bytes, command: Command) -> None:
-        """Keep the shape of a header that had no known one, unless that has helped too rarely."""
+        """Keep the shape of a header that matched none, unless shapes matched too rarely so far."""
         if command.code not in _SHAPED or command.remark is not None or len(header) > _LONGEST:
             return
         self._misses += 1
@@ -68,13 +68,13 @@ class HeaderDecoder:
 
 
 def decode_hot(header: bytes) -> Command:
-    """The command of a JSON header; `typed` is set when it is one that comes with every message."""
+    """The command of a JSON header; `typed` is set for the frequent requests."""
     hot = HOT_HEADERS.get(header[:PREFIX])
     if hot is None:
         return decode_header(JSON, header)
     try:
         if not header.isascii():
-            header.decode()  # names that a typed header skips must be text, too
+            header.decode()  # the names of skipped fields must be text, too
         h = hot(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return decode_header(JSON, header)

@@ -1,4 +1,4 @@
-"""The headers that come with every message, decoded from JSON without a map of texts in between.
+"""The headers of the most frequent requests, decoded from JSON without an intermediate dict.
 
 A module of its own, because msgspec reads its annotations, which compiling erases. A peer's JSON starts with the code,
 so the first bytes tell which type to expect; any other header is left to the general decoder.

@@ -10,7 +10,7 @@ def stands_at(part: bytes, text: bytes, at: i64) -> bool:
 
 
 def equal_span(one: bytes, one_at: i64, other: bytes, other_at: i64, size: i64) -> bool:
-    """Whether `size` bytes from these positions on are equal. REQUIRES: both have so many."""
+    """Whether `size` bytes from these positions on are equal. REQUIRES: both have at least `size` bytes there."""
     done: i64 = 0
     if size >= 8:
         last = size - 8  # the last comparison may overlap the one before

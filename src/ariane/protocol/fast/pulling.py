@@ -51,20 +51,20 @@ class Pulling:
         self.commit_offset = commit_offset
 
     def values(self) -> tuple[object, ...]:
-        """All that a pull asks for, to compare."""
+        """All fields as a tuple, for comparison."""
         k = self.kind
         common = (k.consumer_group, k.topic, k.max_msg_nums, k.sys_flag, k.suspend_timeout_millis, k.sub_version)
         return (*common, k.subscription, k.expression_type, self.queue_id, self.queue_offset, self.commit_offset)
 
 
 def pulling_in(request: Command) -> Pulling:
-    """What a PULL_MESSAGE asks for; ResponseError when its header is malformed."""
+    """Parse a PULL_MESSAGE; ResponseError when its header is malformed."""
     typed = request.typed
     return typed if isinstance(typed, Pulling) else pulling_of(request.parsed(PullMessageRequest))
 
 
 def pulling_of(header: PullMessageRequest) -> Pulling:
-    """What a pull asks for, from its typed header."""
+    """Build it from a typed header."""
     kind = PullKind(
         header.consumer_group,
         header.topic,

@@ -135,7 +135,7 @@ class Sending:
         return self._properties if self.form is None else self.form.text(self.key)
 
     def values(self) -> tuple[object, ...]:
-        """All that a send asks for, to compare."""
+        """All fields as a tuple, for comparison."""
         k = self.kind
         common = (k.topic, k.default_topic, k.default_topic_queue_nums, k.sys_flag, k.flag, k.reconsume_times)
         own = (self.queue_id, self.born_timestamp, self.properties, self.names)
@@ -143,7 +143,7 @@ class Sending:
 
 
 def sending_in(request: Command) -> Sending:
-    """What a SEND_MESSAGE in any of its three forms asks for; ResponseError when its header is malformed."""
+    """Parse a SEND_MESSAGE in any of its three forms; ResponseError when its header is malformed."""
     typed = request.typed
     if isinstance(typed, Sending):
         return typed
@@ -153,13 +153,13 @@ def sending_in(request: Command) -> Sending:
 
 
 def sending_of(header: SendMessageRequest) -> Sending:
-    """What a send asks for, from its typed header."""
+    """Build it from a typed header."""
     properties = (header.properties or "").encode()
     return Sending(kind_of(header), header.queue_id, header.born_timestamp, properties, names_in(properties))
 
 
 def kind_of(header: SendMessageRequest) -> SendKind:
-    """The fields that the next sends of the same producer have too."""
+    """The fields shared with the next sends of the same producer."""
     return SendKind(
         header.topic,
         header.default_topic,

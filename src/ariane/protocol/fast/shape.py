@@ -1,8 +1,8 @@
-"""The shape of a header: its text between the places where the next header differs.
+"""The shape of a header: the constant text between the places (variable parts).
 
 A producer's JSON headers differ from one message to the next in five places: topic, queue, time, properties and opaque;
 a consumer's in queue, two offsets and opaque. A shape is made of a header that was decoded in full. The next header is
-compared with the text, and only the places are read. A header that does not match to the letter is not of this shape.
+compared with the text, and only the places are parsed. A header that does not match byte for byte has another shape.
 """
 
 from abc import ABC, abstractmethod
@@ -40,7 +40,7 @@ _MAX_I32: Final = (1 << 31) - 1
 
 
 class Shape(ABC):
-    """The text of one header between the places where others differ, and what of its command stays the same."""
+    """The constant text of a header between its places, and the constant fields of its command."""
 
     def __init__(self, parts: list[bytes], probe: list[bytes], command: Command) -> None:
         self._parts = parts
@@ -89,13 +89,13 @@ class Shape(ABC):
 
     @abstractmethod
     def read(self, header: bytes) -> Command | None:
-        """The command of a header of this shape, with what was read as `typed`; None for any other header."""
+        """The command of a header of this shape, with the parsed values as `typed`; None for any other header."""
 
     def probe(self) -> bytes:
         """A header of this shape with other values at each place.
 
-        The general decoder has to find these values too. It does not when a name of a place comes twice, or escaped:
-        JSON counts the last one, a shape reads the first.
+        The general decoder must find these values too. It does not when the name of a place occurs twice, or escaped:
+        JSON takes the last occurrence, a shape reads the first.
         """
         mixed = [piece for pair in zip(self._parts, self._probe, strict=False) for piece in pair]
         return b"".join([*mixed, self._parts[-1]])
@@ -113,7 +113,7 @@ class Shape(ABC):
         )
 
     def _follows(self, header: bytes, place: i64) -> bool:
-        """Step over the text before a place, if it is there."""
+        """Skip the constant text before a place, if it matches."""
         if place == self._hole_place:
             return self._passes_signature(header)
         part = self._parts[place]
@@ -123,7 +123,7 @@ class Shape(ABC):
         return True
 
     def _passes_signature(self, header: bytes) -> bool:
-        """Step over a part with a signature in it, and keep that."""
+        """Skip a part that contains the signature, and keep the signature."""
         start = self._at + len(self._before_hole)
         end = start + _SIGNATURE_SIZE
         if not stands_at(self._before_hole, header, self._at) or not stands_at(self._after_hole, header, end):
@@ -143,7 +143,7 @@ class Shape(ABC):
         return self._follows(header, last) and self._at == len(header)
 
     def _number(self, header: bytes, place: int) -> i64:
-        """The digits at a place; -1 when there are none, too many, or a zero before others, which JSON has not."""
+        """The digits at a place; -1 when there are none, too many, or a leading zero, which JSON forbids."""
         if not self._follows(header, place):
             return -1
         size: i64 = len(header)
@@ -177,7 +177,7 @@ class SendShape(Shape):
         self._at = 0
         size: i64 = len(header)
 
-        # The topic, if all of it is ASCII and nothing is escaped. One that differs is expected of the next header too.
+        # The topic, if it is ASCII without escapes. A different one is expected in the next header too.
         if not self._follows(header, 0):
             return None
         start = self._at
@@ -201,7 +201,7 @@ class SendShape(Shape):
             return None
         born_at, born_end = self._number_at, self._at
 
-        # The properties, by the form of those before, or else byte by byte: ASCII, and only separators are escaped.
+        # The properties, by a known form, or else byte by byte: ASCII, and only separators are escaped.
         if not self._follows(header, 3):
             return None
         text = b""
@@ -359,4 +359,4 @@ def shape_of(header: bytes, command: Command) -> Shape | None:
 
 
 PLAIN: Final = isinstance(shape_of, FunctionType)
-"""Whether this module is not compiled; then a decoder written in C costs less than a look at each byte."""
+"""Whether this module is not compiled; then a decoder written in C costs less than a loop over the bytes."""

@@ -61,7 +61,7 @@ def is_coroutine(listener: Listener) -> bool:
 
 
 def with_delivery(listener: Listener) -> Call:
-    """The listener as a function of both arguments; ClientError when it cannot be one."""
+    """The listener as a function of both arguments; ClientError when its signature does not fit."""
     call: Callable[..., Any] = listener
     if not callable(listener):
         raise ClientError(f"{listener!r} is not a listener: give a function of a list of messages")

@@ -144,7 +144,7 @@ class CoroutineRunner:
             batch.answer(await self._call(batch.messages, batch.delivery))
         except Unfinished:
             batch.started = None
-        except BaseException as error:  # a SystemExit would end the loop, and with it all clients
+        except BaseException as error:  # a SystemExit would end the loop and all its clients
             if is_cancelled():
                 raise
             batch.error = error
@@ -225,7 +225,7 @@ class ThreadRunner:
             watch.after(batch)
 
     def _collect(self) -> None:
-        self._collecting = False  # first, so that a batch that finishes from now on wakes the loop again
+        self._collecting = False  # reset first: a batch that finishes after this wakes the loop again
         while self._finished:
             self._open.finish(self._finished.popleft())
 

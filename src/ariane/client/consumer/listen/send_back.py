@@ -77,7 +77,7 @@ class SendBack:
         except ArianeError as error:
             log.warning("%s: cannot send a copy of message %s: %s", self._group, message.message_id, error)
             return False
-        except Exception:  # whatever it is, the message must not be lost with this task
+        except Exception:  # catch everything: the message must not be lost with this task
             log.exception("%s: cannot send a copy of message %s", self._group, message.message_id)
             return False
         return True

@@ -1,8 +1,8 @@
 """The queues that a consumer holds.
 
-- `rebalance`: which queues are ours, recomputed as members come and go
+- `rebalance`: computes this member's queues whenever members join or leave
 - `start_offset`: where to begin with a queue
 - `puller`: long polls
 - `process_queue`: messages that were pulled and are not consumed yet
-- `offset_store`: how far the group is, at the brokers or in a file
+- `offset_store`: the group's offsets, at the brokers or in a file
 """

@@ -8,7 +8,7 @@ from ariane.env import Clock
 from ariane.message import MessageQueue, ReceivedMessage
 from ariane.protocol.bodies import ProcessQueueInfo
 
-LOCK_LIFE = 30.0  # seconds for which a lock at the broker is relied on
+LOCK_LIFE = 30.0  # seconds for which a lock at the broker counts as held
 PULL_IDLE = 120.0  # seconds without a pull after which a queue counts as stuck
 
 
@@ -104,7 +104,7 @@ class ProcessQueue:
         return True
 
     def repeats_if_dropped(self) -> int:
-        """How many messages that reached a listener the next owner of the queue will get again."""
+        """How many messages already passed to a listener will be redelivered to the queue's next owner."""
         first = next(iter(self._messages), self._end)
         return self.running + len(self._taken) + sum(1 for offset in self._above if offset > first)
 
@@ -163,7 +163,7 @@ class ProcessQueue:
         self.changed.set()
 
     def is_stuck(self) -> bool:
-        """Whether the last pull is so long ago that pulling must have failed."""
+        """Whether the last pull is so long ago that pulling must be stuck."""
         return self._clock.monotonic() - self.last_pull > PULL_IDLE
 
     def lag(self, committed: int | None) -> int:

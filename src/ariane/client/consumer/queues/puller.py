@@ -25,7 +25,7 @@ log = logging.getLogger("ariane.client")
 
 FLOW_CONTROL_PAUSE = 0.02
 PULL_MARGIN = 15.0  # seconds beyond the time that a broker may hold a pull; Apache's checks held ones every 5 s
-FIRST_PAUSE = 0.1  # after an error; doubled with each one that follows at once
+FIRST_PAUSE = 0.1  # seconds to pause after an error; doubled with each consecutive one
 _UNKNOWN_TO_BROKER = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
 
@@ -52,7 +52,7 @@ class PullTasks:
         self._running[cache.queue] = task
 
     async def stop(self, queues: Iterable[MessageQueue]) -> None:
-        """Pull these queues no longer, and cancel pulls that brokers hold."""
+        """Stop pulling these queues, and cancel pulls that brokers hold."""
         tasks = [task for queue in queues if (task := self._running.pop(queue, None)) is not None]
         for task in tasks:
             task.cancel()
@@ -137,8 +137,8 @@ class Puller:
     async def _ask(self, queue: ProcessQueue, subscription: SubscriptionData) -> PullResult:
         """Send a pull.
 
-        A pull could carry the group's offset too, but Apache's broker may handle it after a later commit: the offset
-        would go back. So offsets are committed by requests of their own.
+        A pull could carry the group's offset too, but Apache's broker may handle it after a later commit and move the
+        offset back. So offsets are committed by requests of their own.
         """
         is_sql = subscription.expression_type != "TAG"
         result = await self._instance.calls.pull(
@@ -165,7 +165,7 @@ class Puller:
         if not queue.queue.topic.startswith(RETRY_PREFIX):
             log.warning("%s: pull of %s failed: %s", self._group, queue.queue, error)
         self._suggested.pop(queue.queue, None)
-        if code in _UNKNOWN_TO_BROKER:  # it restarted: it needs a heartbeat first
+        if code in _UNKNOWN_TO_BROKER:  # the broker restarted: it needs a heartbeat first
             await self._instance.send_heartbeats()
         if isinstance(error, RemotingError):
             await self._instance.routes.refresh_quietly(queue.queue.topic)

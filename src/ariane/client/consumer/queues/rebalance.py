@@ -1,4 +1,4 @@
-"""Rebalance: which queues of a topic are ours, recomputed periodically and when members join or leave."""
+"""Rebalance: computes this member's queues of each topic, periodically and when members join or leave."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from ariane.message import RETRY_PREFIX, MessageQueue
 
 log = logging.getLogger("ariane.client")
 
-MISSING_PAUSE, MAX_MISSING_PAUSE = 1.0, 10.0  # seconds until a topic without a route is looked for again
+MISSING_PAUSE, MAX_MISSING_PAUSE = 1.0, 10.0  # seconds until the missing route of a topic is queried again
 SETTLE = 0.2  # seconds between joining a group with members and taking its queues
 
 Divide = Callable[[str, set[MessageQueue]], Awaitable[bool]]
@@ -113,7 +113,7 @@ class Rebalance:
             return await self._divide(topic, set(queues))
         members = sorted(await self._members(topic))
         me = self._instance.client_id
-        if me not in members:  # the broker has not got our heartbeat, or has forgotten it
+        if me not in members:  # the broker has no heartbeat of ours, or lost it
             await self._instance.send_heartbeats()
             self._announced()
             members = sorted(await self._members(topic))
