@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ariane.broker import BrokerOptions
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/peers/*.md")])
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -28,6 +30,14 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     for target, heading in links(page):
         assert target.exists(), target
         assert not heading or heading in headings(target), (target, heading)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_options_can_be_copied_from_a_page(page: Path) -> None:
+    """Properties files know no comment after a value: it would become part of the value."""
+    names = {option.name for option in BrokerOptions.load("").settings.table}
+    lines = re.findall(r"^ *([\w.]+) ?= ?[^`\n]*?\s#.*$", page.read_text(), flags=re.MULTILINE)
+    assert names.isdisjoint(lines)
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:

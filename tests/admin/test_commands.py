@@ -227,6 +227,8 @@ def test_a_profile_names_a_cluster(ariane: Shell, topic: str, tmp_path: Path, mo
     default = Shell("127.0.0.1:9")  # neither its keys nor its name servers go where another cluster is named
     assert "cannot connect to 127.0.0.1:9" in default.result("topic", "list")[0]
     assert topic in default("topic", "list", "--profile", "test")
+    assert "SEND_OK" in default("send", topic, "by profile", "--profile", "test")
+    assert "by profile" in default("tail", topic, "--count", "1", "--profile", "test")
     assert "unknown key 'nameservers'" in shell.result("topic", "list", "--profile", "broken")[0]
     assert "no profile 'other'; it has broken, test" in shell.result("topic", "list", "--profile", "other")[0]
 

@@ -1,5 +1,6 @@
 """`ariane up`, `namesrv`, `broker`, and Apache's names for them, as a user starts and stops them."""
 
+import json
 import resource
 import signal
 import socket
@@ -243,6 +244,26 @@ def test_a_wrong_option_is_named_with_its_line_and_a_suggestion(tmp_path: Path) 
     (tmp_path / "broker.conf").write_bytes(b"brokerName = \xff\n")
     assert "broker.conf: no text in UTF-8" in run("ariane", "broker", "-c", str(tmp_path / "broker.conf")).stderr
     assert "Traceback" not in ended.stderr
+
+
+def test_a_comment_after_a_value_is_named_as_the_mistake(tmp_path: Path) -> None:
+    (tmp_path / "broker.conf").write_text("listenPort = 10911  # for clients\n")
+    ended = run("ariane", "broker", "-c", str(tmp_path / "broker.conf"))
+    assert ended.returncode == 1
+    assert "broker.conf:1: listenPort: expected a whole number" in ended.stderr
+    assert "put the comment on a line of its own" in ended.stderr
+
+
+def test_a_broker_shows_the_role_that_a_promotion_gave_it(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    (store / "config").mkdir(parents=True)
+    role = {"configured": "SYNC_MASTER 0", "role": "SLAVE", "brokerId": 1, "sharesLog": True}
+    (store / "config" / "role.json").write_text(json.dumps(role))
+    ports = f"listenPort={free_port(-2, 1)}\nbrokerIP1=127.0.0.1\nnamesrvAddr=127.0.0.1:1"
+    (tmp_path / "broker.conf").write_text(f"brokerName=a\nbrokerRole=SYNC_MASTER\nstorePathRootDir={store}\n{ports}\n")
+    with program(tmp_path, "mqbroker", "-c", "broker.conf") as broker:
+        broker.await_text("a (SLAVE 1) in DefaultCluster")
+        assert broker.stop() == 0
 
 
 def test_version_tells_the_form() -> None:

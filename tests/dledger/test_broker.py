@@ -74,12 +74,12 @@ async def test_operators_see_the_group_and_hand_the_leadership_over(group: Broke
     master = await group.master()
     address = group.peers.split(";")[0].partition("-")[2]
 
-    async def ariane(*words: str) -> str:
+    async def ariane(*words: str, code: int = 0) -> str:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "ariane", "dledger", *words, stdout=PIPE, stderr=STDOUT
         )
         told, _ = await process.communicate()
-        assert process.returncode == 0, told.decode()
+        assert process.returncode == code, told.decode()
         return told.decode()
 
     members = json.loads(await ariane("status", address, "--json"))
@@ -89,6 +89,7 @@ async def test_operators_see_the_group_and_hand_the_leadership_over(group: Broke
     assert await ariane("transfer", address, other) == f"{other} leads\n"
     assert await group.master() == other
     assert other in await ariane("status", address)
+    assert "give an address of dLegerPeers" in await ariane("status", group.brokers[other].address, code=1)
 
 
 async def test_a_delayed_message_is_delivered_by_the_next_leader(group: BrokerGroup) -> None:

@@ -16,8 +16,7 @@ from rich.table import Column, Table
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from ariane.cli.connection import DEFAULT_NAMESRV
-from ariane.cli.messages import NameServers
+from ariane.cli.connection import DEFAULT_NAMESRV, check_name_servers
 from ariane.cli.screen import console
 from ariane.cli.serve import run as run_loop
 from ariane.cli.serve import until_stopped
@@ -26,6 +25,16 @@ from ariane.guarantee import Guarantee, Inspection, Mail, Stub, StubStatus
 
 app = typer.Typer(help="Keep messages from being lost or done twice.", no_args_is_help=True, add_completion=False)
 
+NameServers = Annotated[
+    str,
+    typer.Option(
+        "-n",
+        "--namesrv",
+        envvar="NAMESRV_ADDR",
+        callback=check_name_servers,
+        help="name servers: host:port;host:port",
+    ),
+]
 Database = Annotated[
     str, typer.Option("-d", "--database", envvar="ARIANE_GUARANTEE_DATABASE", help="an SQLAlchemy URL")
 ]

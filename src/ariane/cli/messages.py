@@ -8,23 +8,16 @@ from typing import Annotated
 import typer
 
 from ariane import aio
-from ariane.cli.connection import DEFAULT_NAMESRV, check_name_servers
+from ariane.cli.connection import client_options
+from ariane.cli.operate.session import Namesrv, Profile
 from ariane.cli.screen import console
 from ariane.cli.serve import run, until_stopped
 from ariane.client.decoding import decode_messages
+from ariane.client.options import ClientOptions
+from ariane.client.producer.options import ProducerOptions
 from ariane.errors import ArianeError, NameServersUnreachable, RemotingError, ResponseError, RouteMissing
 from ariane.message import Message, MessageQueue, ReceivedMessage
 
-NameServers = Annotated[
-    str,
-    typer.Option(
-        "-n",
-        "--namesrv",
-        envvar="NAMESRV_ADDR",
-        callback=check_name_servers,
-        help="name servers: host:port;host:port",
-    ),
-]
 SUSPEND = 15.0  # seconds that a broker holds a pull for which it has nothing
 RETRY = 1.0
 LOOK_AGAIN = 5.0  # seconds between looks for queues that were added
@@ -33,17 +26,18 @@ LOOK_AGAIN = 5.0  # seconds between looks for queues that were added
 def send(
     topic: Annotated[str, typer.Argument(help="topic to send to")],
     body: Annotated[str, typer.Argument(help="the message; - reads it from standard input")],
-    namesrv: NameServers = DEFAULT_NAMESRV,
+    namesrv: Namesrv = None,
+    profile: Profile = None,
     tags: Annotated[str | None, typer.Option(help="its tag")] = None,
     keys: Annotated[str | None, typer.Option(help="its keys, separated by blanks")] = None,
 ) -> None:
     """Send one message."""
     content = sys.stdin.buffer.read() if body == "-" else body.encode()
-    run(_send(Message(topic, content, tags=tags, keys=(keys or "").split()), namesrv))
+    run(_send(Message(topic, content, tags=tags, keys=(keys or "").split()), client_options(namesrv, profile)))
 
 
-async def _send(message: Message, namesrv: str) -> None:
-    async with aio.Producer("ariane-cli", name_servers=namesrv) as producer:
+async def _send(message: Message, options: ClientOptions) -> None:
+    async with aio.Producer("ariane-cli", options=ProducerOptions.of(options, {})) as producer:
         sent = await producer.send(message)
     queue = sent.queue
     console.print(
@@ -60,7 +54,8 @@ class Start(StrEnum):
 
 def tail(
     topic: Annotated[str, typer.Argument(help="topic to read")],
-    namesrv: NameServers = DEFAULT_NAMESRV,
+    namesrv: Namesrv = None,
+    profile: Profile = None,
     expression: Annotated[str, typer.Option("-e", "--tags", help="tags: A || B")] = "*",
     start: Annotated[
         Start, typer.Option("--from", help="start: all stored messages first; end: new ones")
@@ -68,11 +63,11 @@ def tail(
     count: Annotated[int | None, typer.Option(min=1, help="stop after so many messages")] = None,
 ) -> None:
     """Print the messages of a topic as they arrive. Reads without a consumer group: it takes nothing from consumers."""
-    run(_tail(topic, namesrv, expression, start, count))
+    run(_tail(topic, client_options(namesrv, profile), expression, start, count))
 
 
-async def _tail(topic: str, namesrv: str, expression: str, start: Start, count: int | None) -> None:
-    async with aio.PullClient(name_servers=namesrv) as client:
+async def _tail(topic: str, options: ClientOptions, expression: str, start: Start, count: int | None) -> None:
+    async with aio.PullClient(options=options) as client:
         reading = asyncio.ensure_future(Tail(client, topic, expression, start, count).run())
         stopped = asyncio.ensure_future(until_stopped())
         await asyncio.wait({reading, stopped}, return_when=asyncio.FIRST_COMPLETED)

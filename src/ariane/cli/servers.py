@@ -172,7 +172,7 @@ def broker(
 ) -> None:
     """Run a broker; without -n the name servers come from the configuration or from NAMESRV_ADDR.
 
-    `ariane broker status`, `config` and `drain` are about brokers that run: see `ariane broker status --help`.
+    `ariane broker status`, `config`, `drain` and `promote` operate running brokers: `ariane broker promote --help`.
     """
     options = BrokerOptions.load(_text(config), file=str(config or ""), host=this_host())
     if namesrv is not None:
@@ -199,15 +199,23 @@ async def _broker(options: BrokerOptions) -> None:
 
 def _introduce_broker(options: BrokerOptions, server: Broker, warnings: list[str]) -> None:
     facts = [
-        ("name", f"{options.broker_name} ({options.broker_role}) in {options.broker_cluster_name}"),
+        ("name", f"{options.broker_name} ({_role(options, server)}) in {options.broker_cluster_name}"),
         ("tells clients", server.address),
         ("name servers", options.namesrv_addr or "none: clients will not find this broker"),
         ("store", options.store_path_root_dir),
-        ("flush", options.flush_disk_type),
+        ("flush", "SYNC_FLUSH, on a majority" if options.dledger_enable else options.flush_disk_type),
         *_operation_facts(server.monitor.endpoint.address, options.log_file),
     ]
     reach = reach_warning(options.broker_ip1, "brokerIP1 in the configuration")
     introduce("Broker", facts, [*([reach] if reach else []), *warnings])
+
+
+def _role(options: BrokerOptions, server: Broker) -> str:
+    """The role that the broker has, which a promotion may have changed since `brokerRole` was written."""
+    if options.dledger_enable:
+        return f"member {options.dledger_self_id} of DLedger group {options.dledger_group}"
+    role = server.role
+    return role.kind.value if role.is_master else f"{role.kind.value} {role.broker_id}"
 
 
 def _operation_facts(metrics: str, log_file: str) -> list[tuple[str, str]]:

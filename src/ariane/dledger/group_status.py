@@ -95,7 +95,10 @@ class GroupClient:
     async def _metadata(self, address: str, asked: Metadata | None = None) -> Metadata:
         """Ask a member; an Apache member answers only who knows its group and id."""
         command = Command(METADATA, None, (asked or Metadata()).encode())
-        answer = Metadata.decode((await self._client.request(address, command, TIMEOUT)).body)
+        response = await self._client.request(address, command, TIMEOUT)
+        if not response.body:  # a broker or a name server, which do not know the request
+            raise ClientError(f"{address} is not the port of a DLedger member: give an address of dLegerPeers")
+        answer = Metadata.decode(response.body)
         if answer.code != OK or not answer.peers:
             raise ClientError(f"{address} is no member of a DLedger group (code {answer.code})")
         return answer

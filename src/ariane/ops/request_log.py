@@ -12,7 +12,7 @@ from typing import Final
 
 from ariane.env import Clock
 from ariane.errors import ResponseError
-from ariane.protocol.codes import PROMOTE_BROKER, RESEND_DEAD_LETTERS, RequestCode
+from ariane.protocol.codes import OWN_REQUESTS, RequestCode
 from ariane.protocol.command import Command
 from ariane.remoting import Connection, Handler
 from ariane.remoting.limited_log import LimitedLog, clip
@@ -27,7 +27,6 @@ MOST_FIELDS: Final = 50
 SECRETS: Final = frozenset({"Signature", "SecurityToken", "secretKey"})
 _SECRET_OPTION: Final = re.compile(r"key|secret|password|token|headers", re.IGNORECASE)
 ACCOUNT: Final = "AccessKey"
-_OWN_CODES: Final = {RESEND_DEAD_LETTERS: "RESEND_DEAD_LETTERS", PROMOTE_BROKER: "PROMOTE_BROKER"}
 CONFIGURATION: Final = frozenset({RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG})
 
 
@@ -141,7 +140,7 @@ def code_name(code: int) -> str:
     try:
         return RequestCode(code).name
     except ValueError:
-        return _OWN_CODES.get(code, str(code))
+        return OWN_REQUESTS.get(code, str(code))
 
 
 def shown_fields(request: Command) -> dict[str, str]:

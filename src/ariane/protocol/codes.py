@@ -1,6 +1,7 @@
 """Request and response codes of RocketMQ 4.9.7, and the numbers of versions and languages."""
 
 from enum import IntEnum
+from typing import Final
 
 V3_0_7_SNAPSHOT = 28  # what peers of these versions put into the `version` field of each command
 V3_0_11 = 37
@@ -119,6 +120,12 @@ PROMOTE_BROKER = 30_002
 """Ariane's own: make a slave the master."""
 BROKER_PROMOTED = 30_003
 """Ariane's own, between brokers of one name: the sender was promoted. The receiver asks the name servers."""
+OWN_REQUESTS: Final = {
+    RESEND_DEAD_LETTERS: "RESEND_DEAD_LETTERS",
+    PROMOTE_BROKER: "PROMOTE_BROKER",
+    BROKER_PROMOTED: "BROKER_PROMOTED",
+}
+"""The names of Ariane's own request codes."""
 
 
 class ResponseCode(IntEnum):

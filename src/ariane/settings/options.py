@@ -65,11 +65,16 @@ class Option:
 
     def parse(self, text: str) -> Value:
         """Parse and check a value; ConfigError tells what is expected."""
-        value = self._convert(text.strip())
-        self._check_range(value)
-        problem = self.check(value) if self.check is not None and isinstance(value, str) else None
-        if problem:
-            raise ConfigError(problem, key=self.name)
+        try:
+            value = self._convert(text.strip())
+            self._check_range(value)
+            problem = self.check(value) if self.check is not None and isinstance(value, str) else None
+            if problem:
+                raise ConfigError(problem, key=self.name)
+        except ConfigError as error:
+            if re.search(r"\s#", text):
+                raise ConfigError(f"{error.reason}: put the comment on a line of its own", key=self.name) from None
+            raise
         return value
 
     def _convert(self, text: str) -> Value:

@@ -101,7 +101,8 @@ class ClusterCheck:
             return dict(KVTable.decode(answer.body).table)
         except ResponseError as problem:
             text = f"broker {name} at {address} does not show its state: {problem}"
-            self.found.append(warning("broker-access", text, "give the doctor keys that are allowed to ask"))
+            advice = "give a file by -c, with brokerAccessKey and brokerSecretKey of an account that may ask"
+            self.found.append(warning("broker-access", text, advice))
         except ArianeError as problem:
             text = f"broker {name} is registered as {address}, which cannot be reached from here: {problem}"
             reach = reach_warning(address.rpartition(":")[0], "brokerIP1")

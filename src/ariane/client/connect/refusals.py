@@ -1,7 +1,7 @@
 """Error responses as errors for users: which server, what was asked, what to do next."""
 
 from ariane.errors import AccessDenied, ArianeError, BrokerRefused, ConnectFailed, RequestTimeout, SendFailed
-from ariane.protocol.codes import RequestCode, ResponseCode, code_name
+from ariane.protocol.codes import OWN_REQUESTS, RequestCode, ResponseCode, code_name
 from ariane.protocol.command import Command
 
 _ADVICE = {
@@ -38,7 +38,7 @@ def request_name(code: int) -> str:
     try:
         return RequestCode(code).name
     except ValueError:
-        return f"request {code}"
+        return OWN_REQUESTS.get(code, f"request {code}")
 
 
 def refusal(address: str, request: int, response: Command) -> BrokerRefused:
