@@ -20,7 +20,7 @@ from ariane.protocol.units import Unit, encode_unit
 from ariane.remoting import Client, RpcHook
 from tests.access.matrix import is_refused
 from tests.access.test_matrix import guarded
-from tests.broker.talk import PATIENCE, Talk, pull_fields, send_fields, small_broker
+from tests.broker.talk import PATIENCE, Talk, pull_fields, send_fields, settled, small_broker
 
 UNIT_HEAD = 88  # bytes of a stored message before its body
 CANARY = "canary-Zq9x7"
@@ -284,6 +284,32 @@ async def test_a_changed_file_is_in_force_within_seconds(tmp_path: Path) -> None
         async with asyncio.timeout(PATIENCE):
             while not is_refused(await shop.send("orders")):
                 clock.advance(1)
+        await shop.client.close()
+
+
+@pytest.mark.parametrize("changed", ["topicPerms: [other=SUB]", "secretKey: another-one"])
+async def test_a_pull_that_waits_is_refused_when_the_rules_change(tmp_path: Path, changed: str) -> None:
+    async with guarded(tmp_path, RULES, aclReplayWindowSeconds=600) as talk:
+        account = {"secretKey": f"{CANARY}-shop", "topicPerms": "[orders=PUB|SUB]", "groupPerms": "[shop=SUB]"}
+        shop = Caller(talk, "shop-app")
+        shop.signer = Signer("shop-app", f"{CANARY}-shop", clock=SystemClock())
+        shop.client = Client(clock=SystemClock(), hooks=(shop.signer,))
+        assert (await shop.send("orders")).code == 0
+        wait = pull_fields("orders", 0, 1, consumer_group="shop", sys_flag=6, suspend_timeout_millis=600_000)
+        pull = asyncio.ensure_future(shop.ask(Code.PULL_MESSAGE, wait))
+        await settled(lambda: len(talk.broker.longpoll) == 1)
+        access = talk.broker.access
+        assert access is not None
+        file = tmp_path / "conf/plain_acl.yml"
+        file.write_text(RULES + "# nothing else\n")
+        await access.rules.refresh()
+        assert (access.rules.counters.reloads, len(talk.broker.longpoll)) == (1, 1)
+        name, _, value = changed.partition(": ")
+        fields = "".join(f"  {key}: {text}\n" for key, text in {**account, name: value}.items())
+        file.write_text(f"accounts:\n- accessKey: shop-app\n{fields}")
+        await access.rules.refresh()
+        assert is_refused(await asyncio.wait_for(pull, PATIENCE))
+        assert len(talk.broker.longpoll) == 0
         await shop.client.close()
 
 

@@ -92,6 +92,14 @@ class AccessGate:
                 self._remember(peer, request, rules, account)
         self._counters.allowed += 1
 
+    def check_again(self, peer: Peer, request: Command) -> None:
+        """Refuse a request that was let in before, and waits, if the rules of now do not allow it."""
+        rules = self._rules.current
+        rule = self._table.get(request.code)
+        if rule is None or rule.level is Level.OPEN or (rule.level is not Level.ADMIN and self._is_white(peer, rules)):
+            return
+        self._authorize(peer, request, rule, self._authenticate(peer, request, rules, again=True))
+
     def _remember(self, peer: Peer, request: Command, rules: Rules, account: Account) -> None:
         """Next time such a send or pull needs a good signature alone: what it demands is the same."""
         known: KnownCaller | None = peer.attributes.get(KNOWN)
@@ -108,7 +116,7 @@ class AccessGate:
             known = peer.attributes[_WHITE] = (rules, rules.is_white(peer.peer_host[:-4]))
         return known[1]
 
-    def _authenticate(self, peer: Peer, request: Command, rules: Rules) -> Account:
+    def _authenticate(self, peer: Peer, request: Command, rules: Rules, *, again: bool = False) -> Account:
         fields = request.wire_fields()
         access_key = fields.get(ACCESS_KEY)
         if access_key is None:
@@ -120,7 +128,7 @@ class AccessGate:
             return account
         if not _is_signed(account, request, fields):
             self._refuse(peer, request, "signature", f"Check signature failed for accessKey={access_key}")
-        if self._replay is not None:
+        if self._replay is not None and not again:
             reason = self._replay.refusal(access_key, request, fields)
             if reason is not None:
                 self._refuse(peer, request, "replay", f"Check signature failed for accessKey={access_key}: {reason}")

@@ -90,6 +90,8 @@ class LiveRules:
         self.default = home / default
         self.counters = AccessCounters()
         self.current = Rules()
+        self.on_change: list[Callable[[], None]] = []
+        """Called when other rules are in force."""
         self._texts: dict[Path, bytes] = {}
         self._good: dict[Path, RulesFile] = {}
         self._broken: set[Path] = set()
@@ -162,6 +164,8 @@ class LiveRules:
         self.counters.broken_files = len(self._broken)
         for warning in self.current.warnings():
             log.warning("%s", warning)
+        for listener in self.on_change:
+            listener()
 
     def _read(self) -> dict[Path, bytes]:
         """Read all files. One that cannot be read stays as it was."""

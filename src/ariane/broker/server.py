@@ -253,6 +253,7 @@ class Broker:
         """Access control; None when it is off."""
         if self.access is not None:
             detours.may_write = self.access.may_write
+            self.access.follow(longpoll.check_again)
         send_targets = SendTargets(topics, persistence.topics, groups, store, stats, live, role, failures)
         pull_targets = PullTargets(topics, groups, store, stats, live)
         subscriptions = Subscriptions(clients, filters, compiler, live)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from ariane.access.accounts import PUB
@@ -13,6 +14,7 @@ from ariane.broker.acl.table import TopicsOf, UnitAt, broker_rules
 from ariane.broker.config import BrokerOptions
 from ariane.broker.periodic import Periodic
 from ariane.env import Env
+from ariane.protocol.command import Command
 from ariane.remoting import ACCOUNT, Peer
 from ariane.settings import ConfigError
 
@@ -34,7 +36,12 @@ class BrokerAccess:
             env.clock,
             replay=ReplayGuard(env.clock, window) if window else None,
         )
+        self._check_again = gate.check_again
         self.gate = KnownFirst(self.rules, self.rules.counters, gate.check)
+
+    def follow(self, check_all: Callable[[Callable[[Peer, Command], None]], None]) -> None:
+        """Have requests that wait checked again whenever the rules change."""
+        self.rules.on_change.append(lambda: check_all(self._check_again))
 
     def may_write(self, peer: Peer, topic: str) -> bool:
         """Whether the account that a connection used last may write to a topic."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from ariane.broker.periodic import Periodic
 from ariane.env import Clock
+from ariane.errors import ResponseError
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.remoting import Connection, LimitExceeded, Reason
@@ -125,6 +126,18 @@ class LongPoll:
                 if parked.deadline <= now or parked.offset < end:
                     due.append(parked)
         self._answer(due)
+
+    def check_again(self, check: Callable[[Connection, Command], None]) -> None:
+        """Answer the pulls that `check` refuses with ResponseError: rules may change while they wait."""
+        for parked in [parked for waiting in self._parked.values() for parked in waiting]:
+            connection, request = parked.connection, parked.request
+            if parked not in self._of.get(connection, ()):
+                continue  # gone with its connection meanwhile
+            try:
+                check(connection, request)
+            except ResponseError as error:
+                self._remove(parked)
+                connection.answer(request, request.reply(error.code, remark=error.remark))
 
     def connection_closed(self, connection: Connection) -> None:
         """Drop the pulls of a connection; cost is proportional to its own pulls."""
