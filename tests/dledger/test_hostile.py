@@ -14,9 +14,11 @@ from ariane.dledger.entry import ENTRY_HEADER
 from ariane.dledger.native import RAFT_CODE, decode, encode
 from ariane.env import SystemClock
 from ariane.errors import ArianeError, ProtocolError
+from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.raft import AppendEntries, Entry, Heartbeat, LogStart, Membership, Message, RequestVote, ResetLog
 from ariane.remoting import Client
+from tests.dledger.brokers import BrokerGroup
 from tests.dledger.group import Group
 
 MEMBERS = Membership(frozenset({"n0", "n1", "n2"}))
@@ -100,3 +102,21 @@ async def test_a_group_goes_on_whatever_reaches_its_ports(group: Group) -> None:
     assert not any(running.member.frozen for running in group.running.values())
     acknowledged += await group.fill(20, "after-")
     await group.same_everywhere(acknowledged)
+
+
+@pytest.mark.parametrize(("allowed", "is_heard"), [("", True), ("10.9.8.7", False), ("10.9.8.7;127.0.0.0/8", True)])
+async def test_a_member_hears_only_the_hosts_that_it_is_told(tmp_path: Path, allowed: str, is_heard: bool) -> None:
+    group = BrokerGroup(tmp_path, haAllowedPeers=allowed)
+    client = Client(clock=SystemClock())
+    try:
+        await group.start("n0")
+        ledger = group.brokers["n0"].group
+        assert ledger is not None
+        vote = wire.VoteRequest(group="ledger", remoteId="n0", leaderId="n1", localId="n1", term=99)
+        address = ledger.member.options.peers["n0"]
+        for code, body in ((wire.METADATA, b"{}"), (wire.VOTE, vote.encode())):
+            answer = await client.request(address, Command(code, None, body), 60)
+            assert (answer.code == ResponseCode.NO_PERMISSION) is not is_heard
+    finally:
+        await client.close()
+        await group.stop()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ariane.broker.config import BrokerOptions
+from ariane.broker.config.ha_options import ha_options
 from ariane.broker.role import Role, RoleKind
 from ariane.broker.send.acknowledge import Done
 from ariane.broker.tables.groups import GroupTable
@@ -69,6 +70,7 @@ class LedgerGroup:
         client: Client,
         env: Env,
     ) -> None:
+        copying = ha_options(options)
         self.member = Member(
             MemberOptions(
                 group=options.dledger_group,
@@ -77,6 +79,7 @@ class LedgerGroup:
                 heartbeat_ms=options.dledger_heartbeat_ms,
                 election_ms=options.dledger_election_ms,
                 preferred_leaders=tuple(id for id in options.preferred_leader_id.split(";") if id),
+                accepts=copying.allows if copying.allowed else None,
             ),
             files,
             store,

@@ -19,6 +19,8 @@ from ariane.dledger.peers import Peer, PeerKind
 from ariane.dledger.term_entry import term_entry
 from ariane.dledger.wire import ArianeStatus, Metadata
 from ariane.env import Env
+from ariane.errors import ResponseError
+from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.raft import (
     AppendEntries,
@@ -35,6 +37,7 @@ from ariane.raft import (
     Write,
 )
 from ariane.remoting import Client, Connection, Server, parse_address
+from ariane.remoting import Peer as RemotePeer
 from ariane.store import MessageStore, PutStatus
 
 log = logging.getLogger("ariane.dledger")
@@ -43,7 +46,23 @@ Committed = Callable[[PutStatus], None]
 _RETRY: Final = 0.5  # seconds between looks at a disk that has failed
 _PREFER: Final = 1.0  # seconds between looks for a preferred leader
 _NEARLY_ALL: Final = 1000  # entries that a preferred leader may lack
+_ACCEPTED: Final = "dledger.accepted"  # attribute of a connection
 _STOP: Final = 3.0  # seconds that the last entries get to become durable
+
+
+class HostGate:
+    """Refuses requests of other hosts than those of the members: whoever is heard here can write the log."""
+
+    def __init__(self, accepts: Callable[[str], bool]) -> None:
+        self._accepts = accepts
+
+    def check(self, peer: RemotePeer, request: Command) -> None:
+        """ResponseError for a stranger."""
+        if _ACCEPTED not in peer.attributes:
+            host = parse_address(peer.peer)[0]
+            if not self._accepts(host):
+                raise ResponseError(ResponseCode.NO_PERMISSION, f"{host} is not among haAllowedPeers of this member")
+            peer.attributes[_ACCEPTED] = True
 
 
 class MemberListener(Protocol):
@@ -112,7 +131,11 @@ class Member:
         }
         self._apache = ApacheSide(self)
         self._server = Server(
-            {RAFT_CODE: self._receive, **self._apache.handlers}, clock=env.clock, name="dledger", idle_timeout=120
+            {RAFT_CODE: self._receive, **self._apache.handlers},
+            clock=env.clock,
+            gates=() if options.accepts is None else (HostGate(options.accepts),),
+            name="dledger",
+            idle_timeout=120,
         )
         self._answers: dict[str, Metadata] = {}
 

@@ -1,5 +1,6 @@
 """Options of a member."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ariane.raft import Options
@@ -28,6 +29,8 @@ class MemberOptions:
     """How long an append may wait for a majority."""
     checkpoint_ms: int = 3000
     preferred_leaders: tuple[str, ...] = ()
+    accepts: Callable[[str], bool] | None = None
+    """Whether requests from a host are answered; None: from any."""
 
     def __post_init__(self) -> None:
         if self.id not in self.peers:
