@@ -29,10 +29,11 @@ REGISTER = {"brokerName": "evil", "brokerAddr": "6.6.6.6:1", "clusterName": "c",
 
 
 @asynccontextmanager
-async def guarded(folder: Path, rules: str = RULES) -> AsyncIterator[NameServer]:
+async def guarded(folder: Path, rules: str = RULES, more: str = "") -> AsyncIterator[NameServer]:
     (folder / "conf").mkdir()
     (folder / "conf/plain_acl.yml").write_text(rules)
     text = f"listenPort=0\nbindAddress=127.0.0.1\naclEnable=true\nrocketmqHome={folder}\nbrokerAccessKeys=cluster-key"
+    text = f"{text}\n{more}"
     server = NameServer(NamesrvOptions.load(text, host=Host(home=str(folder))), Env())
     await server.start()
     try:
@@ -74,6 +75,23 @@ async def test_a_stranger_cannot_register_a_broker_and_ours_registers_with_its_k
             assert b"broker-a" in info.body
             assert b"evil" not in info.body
         assert b"broker-a" not in (await ask(server, Code.GET_BROKER_CLUSTER_INFO)).body  # it could unregister
+
+
+async def test_a_recorded_registration_cannot_be_sent_again_nor_as_another_request(tmp_path: Path) -> None:
+    async with guarded(tmp_path, more="aclReplayWindowSeconds=600") as server:
+        client = Client(clock=SystemClock())
+        recorded = Command(Code.REGISTER_BROKER, dict(REGISTER))
+        Signer("cluster-key", "12345678", clock=SystemClock()).before_request("", recorded)
+        answers = [
+            await client.request(server.address, Command(code, dict(recorded.fields)), PATIENCE)
+            for code in (Code.UNREGISTER_BROKER, Code.REGISTER_BROKER, Code.REGISTER_BROKER, Code.UNREGISTER_BROKER)
+        ]
+        await client.close()
+        assert [is_refused(answer) for answer in answers] == [True, False, True, True]
+        assert is_refused(await ask(server, Code.UNREGISTER_BROKER, "cluster-key", REGISTER))  # no stamp
+        keys = {"brokerAccessKey": "cluster-key", "brokerSecretKey": "12345678", "namesrvAddr": server.address}
+        async with Talk.to(small_broker(tmp_path / "store", **keys)):
+            assert b"broker-a" in (await ask(server, Code.GET_BROKER_CLUSTER_INFO)).body
 
 
 async def test_an_address_of_the_white_list_may_register_brokers_of_apaches_and_administer_nothing(

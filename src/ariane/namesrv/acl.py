@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ariane.access.gate import AccessGate, Level, Rule
+from ariane.access.replay import ReplayGuard
 from ariane.access.rules import LiveRules
 from ariane.env import Env
 from ariane.namesrv.config import NamesrvOptions
@@ -55,4 +56,6 @@ class NamesrvAccess:
         self.rules = LiveRules(env.files, env.clock, Path(options.rocketmq_home), options.acl_plain_file)
         self.rules.load()
         trusted = frozenset(key.strip() for key in options.broker_access_keys.split(",") if key.strip())
-        self.gate = AccessGate(self.rules, namesrv_rules(), env.clock, trusted=trusted)
+        window = options.acl_replay_window_seconds
+        replay = ReplayGuard(env.clock, window) if window else None
+        self.gate = AccessGate(self.rules, namesrv_rules(), env.clock, trusted=trusted, replay=replay)

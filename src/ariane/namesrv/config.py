@@ -33,6 +33,7 @@ OWN_OPTIONS = (
     Option("brokerChannelExpiredTime", int, 120000, low=1, unit="ms", own=True),
     Option("aclEnable", bool, False, own=True),
     Option("rocketmq.acl.plain.file", str, DEFAULT_FILE, own=True, attr="acl_plain_file"),
+    Option("aclReplayWindowSeconds", int, 0, high=3600, own=True),
     Option("brokerAccessKeys", str, "", own=True),
     # Limits for what any peer can make a name server store.
     Option("registrationMaxBytes", int, LARGEST_REGISTRATION, low=1, own=True),
@@ -88,6 +89,8 @@ class NamesrvOptions:
     acl_enable: bool
     acl_plain_file: str
     """The default rules file, below `rocketmq_home`."""
+    acl_replay_window_seconds: int
+    """Accept only signed requests with a stamp, each once, within this time; 0: any."""
     broker_access_keys: str
     """Access keys, separated by commas, that may register brokers; administrators may too."""
     registration_max_bytes: int
