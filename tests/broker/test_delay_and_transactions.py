@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ariane.broker.server import Broker
+from ariane.broker.transactions.half_messages import CHECK_GROUP
 from ariane.broker.unit_copy import properties_of
 from ariane.env import Env, ManualClock
 from ariane.message import (
@@ -302,6 +303,20 @@ async def test_a_transaction_is_seen_when_committed(timed: Talk) -> None:
     [unit] = await timed.units("orders")
     assert (unit.body, unit.sys_flag & 0xC) == (b"k1", TRANSACTION_COMMIT)
     assert unit.prepared_offset == parse_offset_id(sent.fields["msgId"])[1]
+
+
+async def test_a_decision_that_is_cut_off_is_asked_for_again(timed: Talk) -> None:
+    """A leader that is replaced loses what it stored last: a front that counts it would hide the half message."""
+    sent = await send_half(timed, "orders", "k1")
+    end = timed.broker.store.log_max
+    assert (await timed.ask(RequestCode.END_TRANSACTION, decision(sent, "k1", TRANSACTION_COMMIT))).code == 0
+    timed.broker.store.truncate(end)
+    await timed.broker.role.become_slave(1, 1)
+    assert timed.broker.offsets.get(CHECK_GROUP, HALF_TOPIC, 0) <= 0
+    await timed.broker.role.become_master(2)
+    await timed.broker.detours.recovered()
+    assert (await timed.ask(RequestCode.END_TRANSACTION, decision(sent, "k1", TRANSACTION_COMMIT))).code == 0
+    assert [unit.body for unit in await timed.units("orders")] == [b"k1"]
 
 
 async def test_a_transaction_rolled_back_is_never_seen(timed: Talk) -> None:

@@ -134,3 +134,25 @@ async def test_a_slave_that_becomes_a_master_delivers_what_was_delayed(tmp_path:
         await talk.ask(RequestCode.SEND_MESSAGE_V2, send_fields("orders", properties="DELAY\x011\x02"), b"late")
         await settled(lambda: talk.broker.detours.delay.delivered)
         assert [unit.body for unit in await talk.units("orders")] == [b"hello", b"late"]
+
+
+async def test_a_delayed_message_whose_copy_is_cut_off_is_delivered_again(tmp_path: Path) -> None:
+    """A leader that is replaced loses what it stored last, and may lead again before it hears of others' progress."""
+    async with Talk.to(small_broker(tmp_path, messageDelayLevel="1s 2s")) as talk:
+        store, delay = talk.broker.store, talk.broker.detours.delay
+        await talk.send_ok("orders")
+        await delay.stop()
+        await talk.send_ok("orders", b"late", properties="DELAY\x011\x02")
+        end = store.log_max
+
+        def delivered_and_cut() -> bool:
+            delay.deliver_due()
+            if delay.delivered:
+                store.truncate(end)
+            return bool(delay.delivered)
+
+        await settled(delivered_and_cut)
+        await talk.broker.role.become_slave(1, 1)
+        await talk.broker.role.become_master(2)
+        await settled(lambda: delay.delivered == 2)
+        assert [unit.body for unit in await talk.units("orders")] == [b"hello", b"late"]

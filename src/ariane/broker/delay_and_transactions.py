@@ -84,6 +84,7 @@ class DelayAndTransactions:
             give_up_topic=lambda: self._ensure(CHECK_MAX_TIME_TOPIC),
             flushed=self._flushed,
         )
+        store.on_cut.append(self.check.cut)
         self._periodics = [
             *self.progress.periodics(),
             Periodic(

@@ -65,6 +65,8 @@ class MessageStore(StoreReader):
         self._dispatch_due = False
         self._held = False
         self._stored_listeners: list[Callable[[], None]] = []
+        self.on_cut: list[Callable[[int], None]] = []
+        """Called with the new end when messages were dropped from the log: another copy of it is right."""
         self._told = 0  # end of the log at the last call of the listeners
         self.when_replicated: Callable[[int, FlushDone], None] | None = None
         """Set by a replicated log: `when_flushed` waits for this instead of the local disk."""
@@ -419,6 +421,8 @@ class MessageStore(StoreReader):
             if is_in_queue(message.sys_flag):
                 message.queue.next_offset = message.queue_offset + 1
         log.warning("the log was cut at %d", end)
+        for listener in self.on_cut:
+            listener(end)
 
     def restart_log(self, clear: Callable[[int], None], position: int) -> None:
         """Drop all messages, queues and index; `clear` makes the log begin again at `position`."""
@@ -436,6 +440,8 @@ class MessageStore(StoreReader):
         self.dispatcher.pending = []
         self.dispatcher.position = position
         self.dispatcher.last_at = self._appender.last_at = -1
+        for listener in self.on_cut:
+            listener(0)
 
     def take_over(self) -> None:
         """Continue a log copied from another broker: drop an incomplete last record and resume the queue offsets.

@@ -147,6 +147,14 @@ class Delay:
         for level in self._levels:
             level.offset = table.get(level.number, 0)
 
+    def take_back(self, end: int, text: bytes) -> None:
+        """Levels that delivered into the log after `end` go back to the offset in `text`."""
+        table = DelayOffsetTable.decode(text).offset_table if text else {}
+        for level in self._levels:
+            if level.delivered_end > end:
+                level.offset = min(level.offset, table.get(level.number, 0))
+                level.delivered_end = 0
+
     def correct(self) -> None:
         """Move offsets that are outside of their queue to its nearest end."""
         for level in self._levels:

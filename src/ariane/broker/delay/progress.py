@@ -32,6 +32,12 @@ class DelayProgress:
             "delayOffset.json", lambda: self._snapshot, self._load, self._take_changes, self._load
         )
 
+        store.on_cut.append(self._cut)
+
+    def _cut(self, end: int) -> None:
+        """Deliver again what was delivered behind `end`: those copies are gone from the log."""
+        self._delay.take_back(end, self._snapshot)
+
     def load(self) -> None:
         """Read the progress of the last run; offsets outside of their queue are moved to its nearest end."""
         self._file.load()

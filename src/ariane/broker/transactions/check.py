@@ -179,6 +179,7 @@ class TransactionCheck:
         self._give_up_topic = give_up_topic
         self._flushed = flushed
         self._report = RoundReport()
+        self._is_cut = False  # messages that moved the fronts are gone from the log
         self.asked = 0
         self.given_up = 0
 
@@ -186,6 +187,7 @@ class TransactionCheck:
 
     def load(self) -> None:
         """Start at the committed fronts of the half and the op queue."""
+        self._is_cut = False
         self._queue.half = self._front(HALF_TOPIC)
         self._queue.op = self._front(HALF_OP_TOPIC)
 
@@ -246,13 +248,17 @@ class TransactionCheck:
         await self.keep()
         self._report.write()
 
+    def cut(self, _: int) -> None:
+        """The log lost its end: the fronts here may be ahead of what it decides, and count no more until `load`."""
+        self._is_cut = True
+
     async def keep(self) -> None:
         """Commit both fronts as Apache's broker does, once the copies that moved them are on the disk.
 
         In the opposite order a power cut would lose a half message that counts as stored again.
         """
         half, op = self._queue.half, self._queue.op
-        if self._flushed is None or await self._flushed():
+        if (self._flushed is None or await self._flushed()) and not self._is_cut:
             self._offsets.reset(CHECK_GROUP, HALF_TOPIC, HALF_QUEUE, half)
             self._offsets.reset(CHECK_GROUP, HALF_OP_TOPIC, HALF_QUEUE, op)
 
