@@ -15,7 +15,7 @@ DENY: Final = 0
 PUB: Final = 1  # bits of rights
 SUB: Final = 2
 EITHER: Final = PUB | SUB
-"""As a need: one of both."""
+"""As a need: either of both rights."""
 
 PERMISSIONS: Final = {"DENY": DENY, "PUB": PUB, "SUB": SUB, "PUB|SUB": PUB | SUB, "SUB|PUB": PUB | SUB}
 
@@ -28,7 +28,7 @@ INTERNAL_TOPICS: Final = frozenset(
         message.OFFSET_MOVED_TOPIC,
     }
 )
-"""Topics that hold messages of other topics: no default permission opens them."""
+"""Topics that hold messages of other topics: default permissions do not apply to them."""
 INTERNAL_PREFIX: Final = "rmq_sys_"
 SHORTEST: Final = 7  # characters of an access key and of a secret key
 
@@ -48,7 +48,7 @@ class Account:
 
     @property
     def is_unrestricted(self) -> bool:
-        """An administrator without a list of rights; one that has a list is held to it, as in RocketMQ."""
+        """An administrator without a list of rights; one that has a list is limited to it, as in RocketMQ."""
         return self.admin and not self.rights
 
     def may(self, name: str, right: int) -> bool:

@@ -1,7 +1,7 @@
 """Patterns of addresses in RocketMQ's form: `10.1.2.3`, `10.1.2.*`, `10.1.2.3-9`, `10.1.2.{3,4}`, lists, IPv6.
 
-A pattern means what it says, part by part. Apache's broker looks at the first `*` or range alone, and lets in more; it
-accepts patterns that fail at each request, which are errors here.
+Every part of a pattern is checked. Apache's broker checks only the first `*` or range and admits more addresses; it
+also accepts patterns that fail at each request, which are errors here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Spans = tuple[Span, ...]
 
 @dataclass(frozen=True, slots=True)
 class AddressPattern:
-    """Which addresses a text stands for.
+    """A set of addresses, given as text.
 
     >>> AddressPattern.parse("127.0.0.*").matches(bytes([127, 0, 0, 9]))
     True
@@ -34,7 +34,7 @@ class AddressPattern:
 
     @classmethod
     def parse(cls, text: str) -> AddressPattern:
-        """Read a pattern; blank matches nobody. ValueError says what is wrong."""
+        """Parse a pattern; a blank one matches no address. ValueError says what is wrong."""
         if not text.strip():
             return cls(text)
         if text in EVERYBODY:
@@ -78,7 +78,7 @@ def _exact(text: str) -> Spans:
 
 
 def _listed(text: str) -> list[str]:
-    """`10.1.2.{3,4}` as two addresses: a list stands in the last part only."""
+    """Expand `10.1.2.{3,4}` to two addresses: a list is allowed in the last part only."""
     head, bracket, last = text[:-1].rpartition("{")
     if not bracket or not head.endswith((".", ":")) or "{" in head:
         raise ValueError(f"{text!r}: a list in braces stands for the last part of an address alone: {_FORMS}")

@@ -15,8 +15,8 @@ class AccessCounters:
     refused: Counter[str] = field(default_factory=Counter)
     """Refused requests by reason: no_key, unknown_key, signature, replay, admin, permission, unknown_code."""
     reloads: int = 0
-    """Times that changed files were taken over."""
+    """Successful reloads of changed files."""
     reload_failures: int = 0
-    """Times that a changed file could not be taken over: its last good rules stay in force."""
+    """Failed reloads of a changed file: its last good rules stay in force."""
     broken_files: int = 0
     """Files that are broken now."""

@@ -25,8 +25,8 @@ from ariane.remoting.limited_log import LimitedLog, clip
 log = logging.getLogger("ariane.access")
 
 PREFIX: Final = "org.apache.rocketmq.acl.common.AclException: "
-"""Begins every refusal, as in RocketMQ: clients tell by it that access was denied."""
-_WHITE: Final = "access.white"  # attribute of a connection: whether its address is white, and by which rules
+"""Begins every refusal, as in RocketMQ: clients recognise an access denial by it."""
+_WHITE: Final = "access.white"  # attribute of a connection: whether its address is white-listed, and the rules used
 
 
 Need = tuple[str, int]
@@ -34,7 +34,7 @@ Need = tuple[str, int]
 
 
 class Level(Enum):
-    """Who may send a request at all."""
+    """The kind of callers that may send a request."""
 
     OPEN = "everybody"
     ACCOUNT = "every account"
@@ -44,17 +44,17 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a request demands."""
+    """The rule of a request code."""
 
     level: Level
     text: str = ""
-    """For the documents: which rights on what."""
+    """For the documentation: the rights needed."""
     needs: Callable[[Command], Iterable[Need]] | None = None
     """The rights that this request demands; ResponseError or ProtocolError for one that is malformed."""
 
 
 class AccessGate:
-    """Lets a request pass or raises ResponseError with RocketMQ's words. A code without a rule reaches no handler."""
+    """Admits a request, or raises ResponseError with RocketMQ's text. A code without a rule is always refused."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class AccessGate:
     ) -> None:
         self._rules = rules
         self._table = table
-        self._trusted = trusted  # access keys that may send what is for trusted callers
+        self._trusted = trusted  # access keys that count as trusted callers
         self._replay = replay
         self._counters = rules.counters
         self._log = LimitedLog(log, clock)
@@ -101,14 +101,14 @@ class AccessGate:
         self._authorize(peer, request, rule, self._authenticate(peer, request, rules, again=True))
 
     def _remember(self, peer: Peer, request: Command, rules: Rules, account: Account) -> None:
-        """Next time such a send or pull needs a good signature alone: what it demands is the same."""
+        """Cache the decision: further sends or pulls of this kind need only a valid signature."""
         known: KnownCaller | None = peer.attributes.get(KNOWN)
         if known is None or known.rules is not rules or known.access_key != account.access_key:
             known = peer.attributes[KNOWN] = KnownCaller(rules, account.access_key, account.key)
         known.learn(request)
 
     def _is_white(self, peer: Peer, rules: Rules) -> bool:
-        """Whether the peer is on the global white list, computed once a connection and version of the rules."""
+        """Whether the peer is on the global white list, computed once per connection and version of the rules."""
         if not rules.white:
             return False
         known: tuple[Rules, bool] | None = peer.attributes.get(_WHITE)
@@ -159,7 +159,7 @@ def _is_signed(account: Account, request: Command, fields: dict[str, str]) -> bo
         if compare_digest(account.key.sign(signed_values(fields), request.body), given):
             return True
         if request.serialization == BINARY and "" in fields.values():
-            # Apache's binary decoder reads an empty value as null, and its signature then covers the word.
+            # Apache's binary decoder reads an empty value as null, and the signature then covers the text `null`.
             nulls = {name: value or "null" for name, value in fields.items()}
             return compare_digest(account.key.sign(signed_values(nulls), request.body), given)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Senders and pullers of a connection that were let in: the next such request needs a good signature alone."""
+"""Caches the sends and pulls accepted on a connection: the next one of the same kind needs only a valid signature."""
 
 from collections.abc import Callable
 from hmac import compare_digest
@@ -26,8 +26,8 @@ class CurrentRules(Protocol):
 class KnownCaller:
     """An account on a connection, and the kinds of sends and pulls that its rules allow.
 
-    All requests of a kind come from one shape of header: they have the same code, groups, topic and access key, so
-    that they demand the same rights. `rules` are those by which it was decided; others decide anew.
+    All requests of a kind have the same header shape: the same code, groups, topic and access key, so they need the
+    same rights. `rules` are the rules used for the decision; after a change it is taken again.
     """
 
     def __init__(self, rules: object, access_key: str, key: SigningKey) -> None:
@@ -37,7 +37,7 @@ class KnownCaller:
         self._kinds: dict[object, bool] = {}
 
     def passes(self, rules: object, request: Command) -> bool:
-        """Whether the request is of a known kind and well signed; False says nothing about others."""
+        """Whether the request is of a known kind and validly signed; False means that the full check is needed."""
         signed = request.signed
         if signed is None or rules is not self.rules or signed.access_key != self.access_key:
             return False
@@ -47,7 +47,7 @@ class KnownCaller:
         return compare_digest(self._key.sign(signed.text, request.body), signed.signature)
 
     def learn(self, request: Command) -> None:
-        """Note that a request was let in."""
+        """Record an accepted request."""
         kind = _kind_of(request)
         if kind is not None:
             if len(self._kinds) >= _MOST:
@@ -56,7 +56,7 @@ class KnownCaller:
 
 
 class KnownFirst:
-    """A gate before another one: a known caller with a good signature passes, any other request is for that one."""
+    """A gate before another one: admits known kinds with a valid signature, and leaves other requests to it."""
 
     def __init__(self, rules: CurrentRules, counters: AccessCounters, slow: Callable[[Peer, Command], None]) -> None:
         self._rules = rules
@@ -64,7 +64,7 @@ class KnownFirst:
         self._slow = slow
 
     def check(self, peer: Peer, request: Command) -> None:
-        """Refuse the request unless it is known, or the other gate lets it in."""
+        """Refuse the request unless it is known, or the other gate admits it."""
         known = peer.attributes.get(KNOWN)
         if isinstance(known, KnownCaller) and known.passes(self._rules.current, request):
             self._counters.allowed += 1

@@ -1,4 +1,4 @@
-"""Refuses requests that were seen before, too old, or changed in what a signature of RocketMQ does not cover."""
+"""Refuses requests that are replayed, expired, or changed in parts that RocketMQ's signature does not cover."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ariane.protocol.command import Command
 from ariane.protocol.signing import SIGNED_AT, Stamp, layout_of
 
 BEHIND: Final = 1 << 14
-"""How far a request may be behind the newest of its signer: on several connections they overtake each other."""
+"""How far a request's number may be behind the newest of its signer: several connections may reorder them."""
 MOST_SIGNERS: Final = 10_000
-"""Of one account, so that none can keep others out."""
+"""Limit for one account, so that it cannot lock out others."""
 
 
 class _Signer:
@@ -25,7 +25,7 @@ class _Signer:
         self.expires = 0.0
 
     def use(self, number: int) -> bool:
-        """Note a number; False when it was used, or is too far behind to know."""
+        """Record a number; False when it was used, or is too old to be checked."""
         if number <= self.newest - BEHIND or number in self.seen:
             return False
         self.seen.add(number)
@@ -39,7 +39,7 @@ class ReplayGuard:
     """Checks the stamps of signed requests. Its memory grows with the signers of the last minutes, not with requests.
 
     A request is accepted once, within `window` seconds before or after this machine's clock, and not when it was
-    signed before this guard began: what was seen before then is not known.
+    signed before this guard started: earlier requests are not recorded.
     """
 
     def __init__(self, clock: Clock, window: float) -> None:
@@ -50,7 +50,7 @@ class ReplayGuard:
         self._sweep_at = 0.0
 
     def refusal(self, access_key: str, request: Command, fields: dict[str, str]) -> str | None:
-        """Why a request with a good signature is refused; None when it is fresh."""
+        """Why a validly signed request is refused; None when it is new."""
         stamp = Stamp.parse(fields.get(SIGNED_AT, ""))
         if stamp is None:
             return f"the field {SIGNED_AT} is missing: sign with the time (stamp_requests of Ariane's clients)"

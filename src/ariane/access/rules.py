@@ -1,4 +1,4 @@
-"""The rules of all files together: loaded at start, taken over again when a file changes, changed by administrators."""
+"""The rules of all files together: loaded at start, reloaded when a file changes, changed by administrators."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ log = logging.getLogger("ariane.access")
 DEFAULT_FILE: Final = "conf/plain_acl.yml"
 FOLDER: Final = "conf/acl"
 WATCH_SECONDS: Final = 2.0
-"""How often the files are looked at; RocketMQ does it each 5 s."""
-_DEEPEST: Final = 8  # folders inside of each other
+"""Interval of checks for changed files; RocketMQ's is 5 s."""
+_DEEPEST: Final = 8  # depth of nested folders
 
 Change = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules in force. Of two accounts with one access key the first counts; the global white lists are joined."""
+    """The rules in force. Of two accounts with one access key the first applies; the global white lists are merged."""
 
     files: tuple[RulesFile, ...] = ()
     accounts: Mapping[str, Account] = field(default_factory=dict)
@@ -50,12 +50,12 @@ class Rules:
         return any(pattern.matches(address) for pattern in self.white)
 
     def file_of(self, access_key: str) -> RulesFile | None:
-        """The file whose account counts."""
+        """The file whose account applies."""
         holds = (file for file in self.files if any(account.access_key == access_key for account in file.accounts))
         return next(holds, None)
 
     def warnings(self) -> list[str]:
-        """What is allowed and probably wrong."""
+        """Warnings: valid settings that are probably mistakes."""
         found = [warning for file in self.files for warning in file.warnings]
         if any(pattern.everybody for pattern in self.white):
             found.append("the global white list lets everybody in: remove `*` from globalWhiteRemoteAddresses")
@@ -73,7 +73,7 @@ class Rules:
 class LiveRules:
     """The rules files below a folder: `conf/acl/**.yml`, then the default file. `current` is replaced as a whole.
 
-    A file that becomes broken, or empty, keeps its last good rules; one that is removed takes its rules with it.
+    A file that becomes broken, or empty, keeps its last good rules; the rules of a removed file are dropped.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class LiveRules:
         log.info("%d accounts of %d files are in force", len(self.current.accounts), len(texts))
 
     async def refresh(self) -> None:
-        """Take over what has changed on the disk."""
+        """Reload files that have changed on the disk."""
         async with self._changing:
             await self._refresh()
 
@@ -145,7 +145,7 @@ class LiveRules:
         log.info("%d accounts of %d files are in force", len(self.current.accounts), len(good))
 
     async def change(self, path: Path, change: Change) -> None:
-        """Change a file and take it over: ConfigError when the result is wrong, OSError when it cannot be written."""
+        """Change a file and reload it: ConfigError when the result is wrong, OSError when it cannot be written."""
         async with self._changing:
             exists = self._files.exists(path)
             before = read_rules(self._files.read, path) if exists else RulesFile(str(path))
@@ -155,7 +155,7 @@ class LiveRules:
             await self._refresh()
 
     def holds(self, path: str) -> Path | None:
-        """The rules file that a request names; None when it is none of those in force."""
+        """The rules file that a request names; None when no such file is in force."""
         wanted = Path(path)
         return next((known for known in self._texts if known == wanted), None)
 
@@ -168,7 +168,7 @@ class LiveRules:
             listener()
 
     def _read(self) -> dict[Path, bytes]:
-        """Read all files. One that cannot be read stays as it was."""
+        """Read all files. One that cannot be read keeps its rules."""
         found: dict[Path, bytes] = {}
         for path in self._paths():
             try:
@@ -193,7 +193,7 @@ class LiveRules:
 
 
 def _whole(file: RulesFile, before: RulesFile | None) -> RulesFile:
-    """A file that has nothing in it any more is taken for one that is just being written."""
+    """A file that became empty is treated as one being written."""
     if before is not None and before.data and not file.data:
         raise ConfigError("the file has become empty", file=file.path)
     return file

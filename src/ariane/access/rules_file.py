@@ -1,4 +1,4 @@
-"""One rules file, as `plain_acl.yml` of RocketMQ: read with the place of each mistake, and changed.
+"""One rules file, as `plain_acl.yml` of RocketMQ: parses it with the position of each error, and changes it.
 
 No text of an error or a warning quotes a secret key.
 """
@@ -38,7 +38,7 @@ class RulesFile:
     version: DataVersion = field(default_factory=DataVersion)
     warnings: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The file as YAML reads it, secret keys among it."""
+    """The parsed YAML, including secret keys."""
 
 
 def parse_rules(text: str, path: str) -> RulesFile:
@@ -55,7 +55,7 @@ def parse_rules(text: str, path: str) -> RulesFile:
 
 
 def _yaml_error(error: yaml.YAMLError, path: str) -> ConfigError:
-    """The place and the kind of a mistake; what stands there may be a secret."""
+    """The position and kind of an error, without the text, which may be a secret."""
     mark = getattr(error, "problem_mark", None)
     problem = _QUOTED.sub("'...'", str(getattr(error, "problem", None) or "not readable as YAML"))
     return ConfigError(f"broken YAML: {problem}", file=path, line=0 if mark is None else mark.line + 1)
@@ -125,7 +125,7 @@ class _Reader:
             raise self._error(node, name, str(error)) from None
 
     def _key(self, node: yaml.Node | None, account: yaml.Node, name: str) -> str:
-        """An access key or secret key. It is in no error: the text may be a secret."""
+        """An access key or secret key. No error quotes it: it may be a secret."""
         if node is None or _is_null(node):
             raise self._error(account, name, "is missing")
         text = self._text(node, name)

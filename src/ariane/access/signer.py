@@ -22,8 +22,8 @@ from ariane.protocol.signing import (
 class Signer:
     """A hook that adds access key and signature to every request.
 
-    With a clock it adds a stamp too: the time, a number, the code and the layout of the fields, so that a server may
-    refuse a request that was recorded or changed on its way.
+    With a clock it adds a stamp too: the time, a number, the code and the layout of the fields, so that a server can
+    refuse replayed and modified requests.
     """
 
     def __init__(

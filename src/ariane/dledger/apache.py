@@ -1,4 +1,4 @@
-"""The side of a member that speaks with Apache's members: their requests as messages of the core, and the reverse.
+"""Communication with Apache's members: translates their requests to messages of the core, and the reverse.
 
 | core | Apache's request |
 |---|---|
@@ -8,8 +8,8 @@
 | ResetLog | PUSH TRUNCATE with the entry before the start |
 | TimeoutNow | LEADERSHIP_TRANSFER |
 
-An Apache leader's APPEND does not name the entry before it: it follows what a COMPARE or TRUNCATE of the same term has
-shown to be equal. Entries come in any order and are sorted by index first.
+An Apache leader's APPEND does not name the previous entry: it relies on a COMPARE or TRUNCATE of the same term that
+found the logs equal. Entries may arrive in any order and are sorted by index first.
 """
 
 import asyncio
@@ -49,11 +49,11 @@ log = logging.getLogger("ariane.dledger")
 _TIMEOUT: Final = 3.0  # seconds for an answer, as Apache's members wait
 _AGAIN: Final = 0.05  # seconds before a member that raises its term is asked again
 _VOTE_TRIES: Final = 20
-_MOST_WAITING: Final = 10_000  # pushes that came too early
+_MOST_WAITING: Final = 10_000  # pushes that arrived too early
 
 
 class Core(Protocol):
-    """What this side needs of its member."""
+    """The part of the member that this module uses."""
 
     options: MemberOptions
     membership: Membership
@@ -130,11 +130,11 @@ class ApacheSide:
         return request.reply(wire.OK, body=self._member.metadata(asked.localId or "").encode())
 
     def _refuse(self, _: Connection, request: Command) -> Command:
-        """Take no entries but the store's, and show none: whoever reaches this port is not known."""
+        """Refuse client APPEND and GET requests: callers on this port are not authenticated."""
         return request.reply(wire.OK, body=wire.AppendResponse(code=wire.UNSUPPORTED).encode())
 
     def _check(self, body: wire.Body) -> tuple[int, Node | None]:
-        """The complaint about a request, or 200 and the core."""
+        """The error code of an invalid request, or 200 and the core."""
         member = self._member
         if body.group != member.options.group:
             return wire.UNKNOWN_GROUP, None
@@ -167,7 +167,7 @@ class ApacheSide:
         if granted:
             result = "ACCEPT"
         elif asked.term < node.hard_state.term:
-            result = "REJECT_EXPIRED_VOTE_TERM"  # told first, so that it learns the term
+            result = "REJECT_EXPIRED_VOTE_TERM"  # send this first, so that it learns the term
         elif asked.ledgerEndTerm < node.log.last_term:
             result = "REJECT_EXPIRED_LEDGER_TERM"
         elif asked.ledgerEndTerm == node.log.last_term and asked.ledgerEndIndex < node.log.last_index:
@@ -216,7 +216,7 @@ class ApacheSide:
         return None if done is None else request.reply(wire.OK, body=self._pushed(body, done).encode())
 
     def _take_push(self, pending: Pending, body: wire.PushRequest, leader: str, node: Node) -> int | None:
-        """Hand a push to the core; the code to answer at once, or None when the core answers later."""
+        """Pass a push to the core; returns the code to answer at once, or None when the core answers later."""
         me, term = self._member.options.id, body.term
         if body.type == "COMMIT":
             index = min(self._agreed_index, node.log.last_index)
@@ -304,7 +304,7 @@ class ApacheSide:
         )
 
     def _transfer(self, _: Connection, request: Command) -> Command:
-        """Hand the leadership over, or take it over."""
+        """Transfer the leadership to another member, or take it."""
         body = wire.TransferRequest.decode(request.body)
         member, code = self._member, wire.OK
         node = member.node
@@ -339,7 +339,7 @@ class ApacheSide:
     # -- the core's answers ---------------------------------------------------------------------------------------
 
     def _answer(self, peer: str, message: Message) -> bool:
-        """Answer the request that a message of the core replies to; False when it is no reply."""
+        """Answer the request that a message of the core replies to; False when it is not a reply."""
         node = self._member.node
         assert node is not None
         if isinstance(message, Vote):
@@ -394,7 +394,7 @@ class ApacheSide:
     async def _guarded(self, work: Coroutine[object, object, None]) -> None:
         try:
             await work
-        except ArianeError as error:  # lost: the core sends again what matters
+        except ArianeError as error:  # lost: the core resends if necessary
             log.debug("an Apache member did not answer: %s", error)
 
     async def _request_vote(self, peer: Peer, message: RequestVote) -> None:
@@ -418,7 +418,7 @@ class ApacheSide:
         answer = wire.HeartBeat.decode(await peer.request(wire.HEART_BEAT, body.encode(), _TIMEOUT))
         if answer.code == wire.OK:
             member.take(HeartbeatReply(peer.id, member.options.id, message.term, message.sent), {})
-            if message.leader_commit >= 0:  # their heartbeats do not carry it, and a COMMIT may have come too early
+            if message.leader_commit >= 0:  # not in their heartbeats, and a COMMIT may have arrived too early
                 await self._commit(peer, message.term, message.leader_commit)
         elif answer.code == wire.EXPIRED_TERM and answer.term > message.term:
             member.take(HeartbeatReply(peer.id, member.options.id, answer.term, 0), {})
@@ -435,7 +435,7 @@ class ApacheSide:
         elif flow == "replicate" and previous <= match_index:
             await self._commit(peer, message.term, message.leader_commit)
         elif flow == "replicate" and self._on_the_way.get(peer.id):
-            pass  # a COMPARE would make the member forget the entries that are on their way
+            pass  # a COMPARE would make the member drop the entries in flight
         elif previous < 0:
             await self._truncate(peer, message.term, 0)
         else:
@@ -539,7 +539,7 @@ class ApacheSide:
         if node is None:
             return
         known = node.log.term(hint)
-        hint_term = term if known is None else known  # its term there is not told; the next COMPARE finds out
+        hint_term = term if known is None else known  # the answer lacks its term; the next COMPARE finds out
         self._member.take(AppendReply(peer.id, self._member.options.id, term, False, index, hint, hint_term), {})
 
     def _entry(self, entry: Entry) -> wire.PushedEntry | None:

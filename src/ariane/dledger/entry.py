@@ -1,7 +1,8 @@
 """The bytes of DLedger's files, as dledger 0.3.1 writes them.
 
 A data file holds entries, each a header of 48 bytes and a body: one message unit, whose physical offset is that of its
-body. A filler ends a file whose rest is too short. An index file holds units of 32 bytes, the one of entry i at i * 32.
+body. A filler ends a file whose remaining space is too short. An index file holds units of
+32 bytes, the one of entry i at i * 32.
 """
 
 from dataclasses import dataclass
@@ -94,7 +95,7 @@ class LedgerFraming:
         return FILLER.pack(FILLER_MAGIC, room)
 
     def kind_at(self, memory: memoryview, at: int) -> int:
-        """Tell entries and fillers by their magic."""
+        """Distinguish entries and fillers by their magic."""
         if at + FILLER.size > len(memory):
             return END_OF_FILE
         if FILLER.unpack_from(memory, at)[0] == FILLER_MAGIC:

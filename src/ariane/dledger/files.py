@@ -25,7 +25,7 @@ def ledger_folder(root: Path, member: str) -> Path:
 
 
 class LedgerFiles:
-    """Opens a member's files. `make_log` makes the log of its store; the rest is known once that store is open."""
+    """Opens a member's files. `make_log` creates the log of its store; the rest is known when that store is open."""
 
     def __init__(self, folder: Path, files: Files, *, index_file_units: int = INDEX_FILE_UNITS) -> None:
         self.folder = folder
@@ -45,7 +45,7 @@ class LedgerFiles:
         return self.log
 
     def hard_state(self) -> HardState | None:
-        """Term and vote; abstaining when files of this member are lost; None for a member that never ran here."""
+        """Term and vote; abstaining when files of this member are lost; None when the member has never run."""
         found = load_hard_state(self._files, self._currterm)
         if found is not None:
             return found._replace(abstaining=True) if self.log.lost_committed else found
@@ -85,7 +85,7 @@ class LedgerFiles:
         save_hard_state(self._files, self._currterm, state)
 
     def checkpoint_job(self, end_index: int, committed_index: int) -> Callable[[], None]:
-        """What stores a checkpoint; runs in a thread."""
+        """The job that stores a checkpoint; runs in a thread."""
 
         def job() -> None:
             save_checkpoint(self._files, self._checkpoint, LedgerCheckpoint(end_index, committed_index))

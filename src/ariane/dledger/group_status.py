@@ -1,4 +1,4 @@
-"""What the members of a running group tell about themselves, and handing the leadership over. For operators."""
+"""Reads the status of the members of a running group, and transfers the leadership. For operators."""
 
 import asyncio
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ TIMEOUT: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """One member; what Apache's members do not tell is None."""
+    """One member; fields that Apache's members do not report are None."""
 
     id: str
     address: str
@@ -49,7 +49,7 @@ class GroupClient:
         )
 
     async def transfer(self, member: str) -> None:
-        """Ask the leader to hand over to `member`; ClientError when there is none or it refuses."""
+        """Ask the leader to transfer the leadership to `member`; ClientError without a leader, or when it refuses."""
         first = await self._metadata(self._address)
         peers = first.peers or {}
         if member not in peers:
@@ -93,7 +93,7 @@ class GroupClient:
         )
 
     async def _metadata(self, address: str, asked: Metadata | None = None) -> Metadata:
-        """Ask a member; an Apache member answers only who knows its group and id."""
+        """Query a member; an Apache member answers only requests with its group and id."""
         command = Command(METADATA, None, (asked or Metadata()).encode())
         response = await self._client.request(address, command, TIMEOUT)
         if not response.body:  # a broker or a name server, which do not know the request

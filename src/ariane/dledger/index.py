@@ -1,4 +1,4 @@
-"""The index of a ledger: where each entry lies. It can be rebuilt from the entries."""
+"""The index of a ledger: the position of each entry. It can be rebuilt from the entries."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ _OPEN: Final = 4  # files kept open
 class LedgerIndex:
     """Units of 32 bytes in sparse files of one size, named by the offset of their first byte.
 
-    `put` gathers units that follow each other; `flush` writes them.
+    `put` collects consecutive units; `flush` writes them.
     """
 
     def __init__(self, folder: Path, files: Files, file_units: int = INDEX_FILE_UNITS) -> None:
@@ -32,7 +32,7 @@ class LedgerIndex:
                 break
 
     def put(self, index: int, position: int, size: int, term: int) -> None:
-        """Note where an entry is."""
+        """Add the position of an entry."""
         if self._tail and index != self._tail_index + len(self._tail) // INDEX_UNIT.size:
             self.flush()
         if not self._tail:
@@ -40,7 +40,7 @@ class LedgerIndex:
         self._tail += INDEX_UNIT.pack(MAGIC, position, size, index, term)
 
     def flush(self) -> None:
-        """Write what was put."""
+        """Write the collected units."""
         at, data = self._tail_index * INDEX_UNIT.size, bytes(self._tail)
         self._tail.clear()
         while data:
@@ -52,7 +52,7 @@ class LedgerIndex:
             data = data[room:]
 
     def get(self, index: int) -> tuple[int, int, int] | None:
-        """Position, size and term of an entry; None when the index does not know it."""
+        """Position, size and term of an entry; None when the index lacks it."""
         if index < 0:
             return None
         self.flush()
@@ -67,7 +67,7 @@ class LedgerIndex:
         return (position, size, term) if magic == MAGIC and found == index and size > 0 else None
 
     def sync_job(self) -> Callable[[], None]:
-        """What makes everything put so far durable; runs in a thread."""
+        """The job that makes all units so far durable; runs in a thread."""
         self.flush()
         dirty, self._dirty = sorted(self._dirty), set()
         paths = [self._folder / file_name(base) for base in dirty]
@@ -94,7 +94,7 @@ class LedgerIndex:
                 self._files.remove(self._folder / name)
 
     def close(self) -> None:
-        """Write the rest and close the files."""
+        """Write the remaining units and close the files."""
         self.flush()
         for file in self._open.values():
             file.close()

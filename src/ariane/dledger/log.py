@@ -1,8 +1,8 @@
-"""The ledger as the log of a store: entries with headers, readable up to what is committed.
+"""The ledger as the log of a store: entries with headers, readable up to the last committed entry.
 
-Own entries come through `reserve` and `commit`, as in every log; `commit` completes their checksums and hands them to
-`appended`, which proposes them. A leader's entries come through `append_entry`. `visible` is the end of the committed
-entries, where reading stops.
+A leader appends own entries by `reserve` and `commit`, as in every log; `commit` completes their checksums and passes
+them to `appended`, which proposes them. A follower appends its leader's entries by `append_entry`. `visible` is the
+end of the committed entries, where reading stops.
 """
 
 from collections.abc import Callable
@@ -29,11 +29,11 @@ from ariane.store.log.log_file import LogFile
 from ariane.store.units.reading import END_OF_FILE, UNIT
 
 NO_LIMIT: Final = 1 << 62
-_NEW_FILES: Final = 3  # files checked at a start without a checkpoint, as Apache's do
+_NEW_FILES: Final = 3  # files checked at a start without a checkpoint, as in Apache's
 
 
 class LedgerLog(CommitLog):
-    """A log of entries. After `load`, `first_index`, `last_index` and `committed_index` tell what was found."""
+    """A log of entries. After `load`, `first_index`, `last_index` and `committed_index` describe the entries found."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class LedgerLog(CommitLog):
         self.committed_index = committed_index
         """The last entry known to be committed at the last checkpoint; -1 when there is none."""
         self.lost_committed = False
-        """Whether recovery has cut entries that were committed."""
+        """Whether recovery has truncated committed entries."""
         self.appended: Callable[[list[tuple[int, int]]], None] | None = None
         self.dropped: Callable[[int], None] | None = None
         self._own: list[tuple[int, int]] = []  # position and size of the entries in the tail
@@ -126,7 +126,7 @@ class LedgerLog(CommitLog):
         return number
 
     def _is_whole(self, file: LogFile, at: int, size: int) -> bool:
-        """Whether a power cut has spared the body of an entry. Bytes that are no message stay if an entry follows."""
+        """Whether the body of an entry survived a power cut. A body that is no message is kept if an entry follows."""
         entry = header_at(file.memory, at)
         assert entry is not None
         body = file.memory[at + ENTRY_HEADER.size : at + size]
@@ -157,14 +157,14 @@ class LedgerLog(CommitLog):
             self.entries.next_index -= 1
 
     def make_room(self, size: int, count: int) -> None:
-        """Have the next file at hand. The place of an entry depends on its size alone, so that all members agree."""
+        """Prepare the next file. The position of an entry depends on its size alone, so that all members agree."""
         size += self.header * count
         limit = self.files[-1].base + self.file_size if self.files else 0
         if self._spare is None and self.written + size + BLANK_LENGTH * 2 > limit:
             self._take_spare(limit)
 
     def start_next(self) -> None:
-        """Have the next file at hand; a file is never left before it is full."""
+        """Prepare the next file; a new file is started only when the last one is full."""
         if self._spare is None:
             self._take_spare(self.files[-1].base + self.file_size if self.files else 0)
 
@@ -222,7 +222,7 @@ class LedgerLog(CommitLog):
         return end if end + size + BLANK_LENGTH <= limit else limit
 
     def append_entry(self, record: bytes) -> None:
-        """Append an entry with its header at the position that the leader gave it; `commit` writes it."""
+        """Append an entry with its header at the leader's position; `commit` writes it."""
         size = len(record)
         header = header_at(memoryview(record), 0)
         if header is None or header.size != size:
@@ -270,7 +270,7 @@ class LedgerLog(CommitLog):
         return bytes(file.memory[at : at + size])
 
     def end_of(self, index: int) -> int:
-        """Where the entry `index` ends; the begin of the log when there is no such entry."""
+        """The end position of the entry `index`; the start of the log when there is no such entry."""
         found = self.index.get(index) if self.first_index <= index <= self.last_index else None
         return max(self.min_offset, 0) if found is None else found[0] + found[1]
 
@@ -319,7 +319,7 @@ class LedgerLog(CommitLog):
         self.flushed = position
 
     def expendable(self) -> LogFile | None:
-        """Like every log's; and two committed entries must follow, because the core's log begins with the second."""
+        """As in every log; but two committed entries must follow, because the core's log begins with the second."""
         if len(self.files) < 2:
             return None
         following = self.files[1]

@@ -43,21 +43,21 @@ from ariane.store import MessageStore, PutStatus
 log = logging.getLogger("ariane.dledger")
 
 Committed = Callable[[PutStatus], None]
-_RETRY: Final = 0.5  # seconds between looks at a disk that has failed
-_PREFER: Final = 1.0  # seconds between looks for a preferred leader
+_RETRY: Final = 0.5  # seconds between checks of a failed disk
+_PREFER: Final = 1.0  # seconds between checks for a preferred leader
 _NEARLY_ALL: Final = 1000  # entries that a preferred leader may lack
 _ACCEPTED: Final = "dledger.accepted"  # attribute of a connection
-_STOP: Final = 3.0  # seconds that the last entries get to become durable
+_STOP: Final = 3.0  # seconds allowed for the last entries to become durable
 
 
 class HostGate:
-    """Refuses requests of other hosts than those of the members: whoever is heard here can write the log."""
+    """Refuses requests of hosts that are not members: any accepted host could write to the log."""
 
     def __init__(self, accepts: Callable[[str], bool]) -> None:
         self._accepts = accepts
 
     def check(self, peer: RemotePeer, request: Command) -> None:
-        """ResponseError for a stranger."""
+        """Raise ResponseError for any other host."""
         if _ACCEPTED not in peer.attributes:
             host = parse_address(peer.peer)[0]
             if not self._accepts(host):
@@ -66,14 +66,14 @@ class HostGate:
 
 
 class MemberListener(Protocol):
-    """What is told when the role changes."""
+    """The listener for changes of the role."""
 
     def leads(self, term: int) -> None:
         """This member leads, and everything committed before is in the queues."""
         ...
 
     def follows(self, term: int, leader: str | None) -> None:
-        """This member does not lead, or does not yet; messages are refused already."""
+        """This member is not the leader, or not ready yet; messages are already refused."""
         ...
 
 
@@ -88,7 +88,7 @@ class Waiter:
         self.done = done
 
     def settle(self, status: PutStatus) -> None:
-        """Tell the outcome. A failure of the one who waits is not one of the group."""
+        """Report the outcome. An exception of the callback does not affect the group."""
         try:
             self.done(status)
         except Exception:
@@ -106,16 +106,16 @@ class Member:
         self.serving = False
         """Whether this member leads and accepts messages."""
         self.broker_address = ""
-        """Where the broker of this member listens, told to the other members."""
+        """The address of this member's broker, announced to the other members."""
         self._files = files
         self._store = store
         self._env = env
         self._listener = listener
         self._node: Node | None = None
         self._working = False
-        self._frozen = ""  # why nothing is done: a disk fails, or the group contradicts itself
+        self._frozen = ""  # why this member is stopped: a disk failed, or the group's messages contradict each other
         self._incoming: Records = {}
-        self._unsynced: deque[tuple[int, int]] = deque()  # number of a write, and where the log ends with it
+        self._unsynced: deque[tuple[int, int]] = deque()  # number of a write, and the end of the log after it
         self._syncing = False
         self._votes: deque[HardState] = deque()
         self._voting = False
@@ -142,13 +142,13 @@ class Member:
     # -- start and stop ---------------------------------------------------------------------------------------------
 
     async def start(self, bind: str = "") -> None:
-        """Listen, connect, and take part. ListenFailed when the port of this member is taken."""
+        """Listen, connect, and join the group. ListenFailed when the port of this member is taken."""
         _, port = parse_address(self.options.peers[self.options.id])
         ledger = self._files.log
         ledger.appended = self._appended
         ledger.dropped = self._dropped
         ledger.show(ledger.end_of(ledger.committed_index))
-        self._store.flusher.last_unit = lambda: -1  # entries have checksums: no other note of what is durable
+        self._store.flusher.last_unit = lambda: -1  # entries have checksums: no durable end needs to be recorded
         self._store.when_replicated = self._when_replicated
         self._store.health.accepts_messages(False)
         self._listener.follows(0, None)
@@ -164,7 +164,7 @@ class Member:
         self._tasks = [loop.create_task(work) for work in (self._checkpoints(), self._expire(), self._prefer())]
 
     async def stop(self) -> None:
-        """Leave the group's work, make what is written durable and note it."""
+        """Stop taking part, make the log durable and store a checkpoint."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -228,11 +228,11 @@ class Member:
 
     @property
     def frozen(self) -> str:
-        """Why this member takes no part; empty when it does."""
+        """Why this member does not take part in the group; empty when it does."""
         return self._frozen
 
     def metadata(self, to: str) -> Metadata:
-        """What this member tells about itself."""
+        """The status that this member reports of itself."""
         node, ledger = self._node, self._files.log
         return Metadata(
             group=self.options.group,
@@ -253,7 +253,7 @@ class Member:
         )
 
     def when_committed(self, end: int, done: Committed) -> None:
-        """Call `done` when the log is committed up to `end`: durable on a majority. A lost leader calls it too."""
+        """Call `done` when the log is committed up to `end`: durable on a majority; or when the leadership is lost."""
         if end <= self._files.log.end:
             done(PutStatus.OK)
         elif not self.serving:
@@ -266,13 +266,13 @@ class Member:
         self.when_committed(end, lambda status: done(status is PutStatus.OK))
 
     def accept(self, term: int) -> None:
-        """Accept messages as the leader of `term`, unless that is over."""
+        """Accept messages as the leader of `term`, unless that term has ended."""
         node = self._node
         if self.serving and not self._frozen and node is not None and node.hard_state.term == term:
             self._store.health.accepts_messages(True)
 
     def transfer(self, member: str) -> None:
-        """Hand the leadership over; messages are refused from now on. RaftError when that is not possible."""
+        """Transfer the leadership; messages are refused from now on. RaftError when that is not possible."""
         assert self._node is not None
         self._node.transfer(member)
         accepted = self._store.health.accepts
@@ -286,7 +286,7 @@ class Member:
     # -- inputs --------------------------------------------------------------------------------------------------------
 
     def take(self, message: Message, records: Records) -> None:
-        """Hand a message of another member to the core."""
+        """Pass a message of another member to the core."""
         node = self._node
         if node is None or self._frozen:
             return
@@ -310,7 +310,7 @@ class Member:
             self._incoming = {}
 
     def _fits(self, message: Message, records: Records, node: Node) -> bool:
-        """Whether entries are where this member would put them; what follows another log is left to the core."""
+        """Whether entries have the positions that this member would assign; the core handles other mismatches."""
         ledger = self._files.log
         if isinstance(message, ResetLog):
             size = len(next(iter(records.values())))
@@ -357,19 +357,19 @@ class Member:
             self._node.compact(self._files.start_after(self.membership, first_index))
 
     def _identified(self, peer: Peer, answer: Metadata) -> None:
-        """A peer has told what it is."""
+        """A peer was identified."""
         self._answers[peer.id] = answer
         self._choose_mode()
         if self._node is None:
             self._decide_whether_new()
 
     def _decide_whether_new(self) -> None:
-        """A member without files is new if its group is, else its disk was lost: then it must not vote yet."""
+        """A member without files is new if its group is new; else its disk was lost, and it must not vote yet."""
         known = self._answers.values()
         if any(answer.ariane is not None and not answer.ariane.new for answer in known):
             self._begin(HardState(abstaining=True))
             return
-        # Apache's members know nothing of lost disks; beside them a member starts as they do.
+        # Apache's members do not handle lost disks; in a mixed group a member starts as they do.
         if self.membership.has_quorum([*self._answers, self.options.id]):
             self._begin(HardState())
 
@@ -401,7 +401,7 @@ class Member:
     # -- the core's work -----------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Do what the core wants, until it wants nothing more."""
+        """Do the core's work until none is left."""
         node = self._node
         if node is None or self._working or self._frozen:
             return
@@ -450,7 +450,7 @@ class Member:
         if self._voting or not self._votes:
             return
         self._voting = True
-        state = self._votes[-1]  # an older one need not be stored any more
+        state = self._votes[-1]  # superseded: an older one need not be stored
         self._votes.clear()
         task = asyncio.get_running_loop().create_task(asyncio.to_thread(self._files.save_hard_state, state))
 
@@ -488,7 +488,7 @@ class Member:
         self._sync()
 
     def _reset(self, start: LogStart) -> None:
-        """The leader has deleted what this member lacks: begin again with the entry before `start`."""
+        """The leader has deleted entries that this member lacks: start over with the entry before `start`."""
         record = self._incoming.get((start.index - 1, start.previous_term))
         if record is None:
             raise ValueError(f"entry {start.index - 1} did not come with the order to begin after it")
@@ -524,7 +524,7 @@ class Member:
                 self._work()
 
     def _committed(self, index: int) -> None:
-        """Show readers what is committed, put it into the queues, and answer those who wait for it."""
+        """Make committed entries readable, dispatch them, and answer the appends that wait for them."""
         ledger = self._files.log
         ledger.show(ledger.end_of(index))
         self._store.dispatch_now()
@@ -553,7 +553,7 @@ class Member:
         self._serve_when_ready()
 
     def _serve_when_ready(self) -> None:
-        """Serve once everything that earlier leaders committed is known and in the queues."""
+        """Start to serve once every entry committed by earlier leaders is known and dispatched."""
         node = self._node
         if node is None or self.serving or node.role is not Role.LEADER or not node.term_committed:
             return
@@ -567,7 +567,7 @@ class Member:
         self._listener.leads(node.hard_state.term)
 
     def _lose(self, reason: str) -> None:
-        """Accept no more messages, and tell those who wait that the outcome is unknown."""
+        """Accept no more messages, and answer waiting appends with an unknown outcome."""
         self._store.health.accepts_messages(False)
         self.serving = False
         if self._waiters:
@@ -576,7 +576,7 @@ class Member:
             self._waiters.popleft().settle(PutStatus.UNKNOWN_ERROR)
 
     def _freeze(self, reason: str, until: str = "") -> None:
-        """Take no part: others elect a leader. `until` names the store's complaint that must end first."""
+        """Stop taking part: others elect a leader. `until` names the store's problem that must be cleared first."""
         if self._frozen:
             return
         self._frozen = reason
@@ -602,7 +602,7 @@ class Member:
     # -- upkeep --------------------------------------------------------------------------------------------------------
 
     async def _expire(self) -> None:
-        """Answer those who have waited too long; their messages may still be committed."""
+        """Answer the appends that timed out; their messages may still be committed."""
         while True:
             await self._env.clock.sleep(0.1)
             now = self._env.clock.monotonic()
@@ -610,7 +610,7 @@ class Member:
                 self._waiters.popleft().settle(PutStatus.OS_PAGE_CACHE_BUSY)
 
     async def _prefer(self) -> None:
-        """Hand the leadership over to a preferred member that has nearly all entries."""
+        """Transfer the leadership to a preferred member that has nearly all entries."""
         wanted = [id for id in self.options.preferred_leaders if id in self.options.peers]
         while wanted and self.options.id not in wanted:
             await self._env.clock.sleep(_PREFER)

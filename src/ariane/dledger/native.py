@@ -1,7 +1,7 @@
 """Messages of the core as bytes, between Ariane's members: one-way requests whose body is one message.
 
-An entry travels as it is stored, header and body, so that a leader sends slices of its log. Apache's members do not
-know this form; they are spoken to in `apache`.
+An entry is sent as it is stored, header and body, so that a leader sends slices of its log. Apache's members do not
+understand this form; `apache` has theirs.
 """
 
 from collections.abc import Callable
@@ -68,7 +68,7 @@ def encode(group: str, message: Message, read: Callable[[Entry], bytes | None]) 
 
 
 def decode(data: bytes, group: str, target: str, membership: Membership) -> tuple[Message, Records]:
-    """A message and the bytes of its entries; ProtocolError when it is none, or one of another group."""
+    """A message and the bytes of its entries; ProtocolError when it is malformed, or from another group."""
     try:
         kind, name_length, source_length = _ENVELOPE.unpack_from(data)
         at = _ENVELOPE.size + name_length + source_length
@@ -101,7 +101,7 @@ def decode(data: bytes, group: str, target: str, membership: Membership) -> tupl
 def _entries(
     data: bytes, at: int, count: int, term: int, index: int, previous_term: int
 ) -> tuple[tuple[Entry, ...], Records]:
-    """The entries after `index`, which follow each other and whose terms never fall."""
+    """The entries after `index`; they must be consecutive, with terms that never decrease."""
     view = memoryview(data)
     entries: list[Entry] = []
     records: Records = {}

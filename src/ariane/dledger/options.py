@@ -21,9 +21,9 @@ class MemberOptions:
     """The address of each member by its id, this one's too."""
     heartbeat_ms: int = 150
     election_ms: int = 1000
-    """The least time without a heartbeat after which a member campaigns; at random up to twice of it."""
+    """The minimum time without a heartbeat before a member campaigns; the actual time is random, up to twice this."""
     mixed_heartbeat_ms: int = 1000
-    """The same with Apache's members in the group, which send heartbeats each 2 s and wait 6 s."""
+    """The same in a group with Apache's members, which send heartbeats every 2 s and wait 6 s."""
     mixed_election_ms: int = 4000
     commit_timeout_ms: int = 2500
     """How long an append may wait for a majority."""
@@ -39,7 +39,7 @@ class MemberOptions:
             )
 
     def raft(self, *, mixed: bool) -> Options:
-        """The core's options; Apache's members know no pre-vote and keep no lease."""
+        """The core's options; Apache's members have neither pre-vote nor lease."""
         return Options(
             heartbeat_interval=self.mixed_heartbeat_ms if mixed else self.heartbeat_ms,
             election_timeout=self.mixed_election_ms if mixed else self.election_ms,

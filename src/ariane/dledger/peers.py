@@ -1,4 +1,4 @@
-"""Connections to the other members, and what each of them is: Ariane's or Apache's."""
+"""Connections to the other members, and their kind: Ariane's or Apache's."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ ASK_TIMEOUT: Final = 3.0
 
 
 class PeerKind(Enum):
-    """What a member runs."""
+    """The implementation that a member runs."""
 
     UNKNOWN = "unknown"
     ARIANE = "ariane"
@@ -27,7 +27,7 @@ class PeerKind(Enum):
 
 
 class Peer:
-    """Another member. Keeps a connection to it, and asks after each connect what it is."""
+    """Another member. Keeps a connection to it, and asks for its kind after each connect."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Peer:
             await self._clock.sleep(RECONNECT)
 
     async def _identify(self) -> None:
-        """Ask what the member is, as often as it takes: one that is stopped accepts connections too."""
+        """Ask for the member's kind until it answers: a suspended process accepts connections too."""
         while self.ready:
             try:
                 answer = Metadata.decode(await self.request(METADATA, self._metadata(self.id).encode(), ASK_TIMEOUT))
@@ -112,7 +112,7 @@ class Peer:
             return
 
     def tell(self, kind: PeerKind) -> None:
-        """Note what the member is."""
+        """Record the member's kind."""
         if self.kind is not kind:
             log.info("%s at %s runs %s", self.id, self.address, "Ariane" if kind is PeerKind.ARIANE else "Apache's")
             self.kind = kind

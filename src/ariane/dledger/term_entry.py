@@ -1,4 +1,4 @@
-"""The entry with which a leader begins its term: without one of its own it may not commit those of earlier terms.
+"""The first entry of a leader's term: without an entry of its own term it may not commit those of earlier terms.
 
 It is a message of a system topic that is in no queue (a rolled-back one), so that Apache's members store and dispatch
 it like any other and no consumer sees it.

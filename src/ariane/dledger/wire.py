@@ -42,7 +42,7 @@ _B = TypeVar("_B", bound="Body")
 
 
 class Body(msgspec.Struct, kw_only=True, omit_defaults=False):
-    """A body with the fields that all have. Fields that are None are left out."""
+    """A body with the common fields. Fields that are None are omitted."""
 
     group: str | None = None
     remoteId: str | None = None
@@ -55,7 +55,7 @@ class Body(msgspec.Struct, kw_only=True, omit_defaults=False):
 
     @classmethod
     def decode(cls: type[_B], data: bytes) -> _B:
-        """Read a body; ProtocolError when it is none."""
+        """Decode a body; ProtocolError when it is malformed."""
         decoder = Body._decoders.get(cls)
         if decoder is None:
             decoder = Body._decoders[cls] = msgspec.json.Decoder(cls)
@@ -71,7 +71,7 @@ class Body(msgspec.Struct, kw_only=True, omit_defaults=False):
 
 
 class ArianeStatus(msgspec.Struct, kw_only=True):
-    """What an Ariane member tells beside Apache's fields, which Apache's members ignore."""
+    """Additional fields of an Ariane member, which Apache's members ignore."""
 
     term: int
     endIndex: int
@@ -146,7 +146,7 @@ class PushResponse(Body, kw_only=True):
 
 
 class TransferRequest(Body, kw_only=True):
-    """51005: take the leadership over, or hand it over."""
+    """51005: take the leadership, or transfer it."""
 
     takeLeadershipLedgerIndex: int = 0
     transferId: str | None = None
@@ -154,7 +154,7 @@ class TransferRequest(Body, kw_only=True):
 
 
 class AppendRequest(Body, kw_only=True):
-    """50001, which is refused: anybody could append bytes that are no message."""
+    """50001, which is refused: any caller could append bytes that are not a message."""
 
 
 class AppendResponse(Body, kw_only=True):

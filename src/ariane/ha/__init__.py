@@ -1,8 +1,8 @@
 """Replication of the log between a master and its slaves, as RocketMQ's classic HA does it.
 
-`HaMaster` listens and sends the log to slaves, each served by a `sender`; `Replicated` tells when enough of them have a
-message. `HaSlave` copies a master's log into its own store. `Epochs` remembers which master wrote which part of the
-log, so that two Ariane nodes find the end of what they share. The bytes are in `protocol/ha.py`.
+`HaMaster` listens and sends the log to slaves, each served by a `sender`; `Replicated` reports when enough of them
+have a message. `HaSlave` copies a master's log into its own store. `Epochs` records which master wrote which part of
+the log, so that two Ariane nodes find the common end of their logs. The bytes are in `protocol/ha.py`.
 
 The role of a broker, and everything but the log (topics, offsets, registration), belongs to `broker/replication`.
 """

@@ -12,7 +12,7 @@ from ariane.errors import StoreError
 from ariane.protocol.ha import EpochEntry
 
 FILE_NAME: Final = "epochs.json"
-_MOST: Final = 1000  # entries; older ones are forgotten
+_MOST: Final = 1000  # entries; older ones are dropped
 
 
 class _Content(msgspec.Struct):
@@ -26,7 +26,7 @@ class Epochs:
     """The epochs of a store's log, in a small file that is replaced atomically.
 
     A master calls `begin` when it starts or is promoted, before it takes messages. A slave calls `adopt` before it
-    appends the bytes of a master. What was written before the first entry has no known origin.
+    appends the bytes of a master. The origin of bytes before the first entry is unknown.
     """
 
     def __init__(self, files: Files, folder: Path, random: Random | None = None) -> None:
@@ -65,9 +65,9 @@ class Epochs:
         return self._content.entries[-1].epoch if self._content.entries else 0
 
     def protected(self, end: int) -> int:
-        """Of a log that ends at `end`, the part that must not be dropped: sends may have been acknowledged for it.
+        """Of a log that ends at `end`, the part that must not be truncated: it may hold acknowledged messages.
 
-        That is everything which this node had as a slave while its master's sends waited for it.
+        That is everything this node received as a slave while its master's sends waited for it.
         """
         return end if self._content.promised else min(self._content.floor, end)
 
@@ -92,7 +92,7 @@ class Epochs:
 
 
 def common_end(ours: Sequence[EpochEntry], our_end: int, theirs: Sequence[EpochEntry], their_end: int) -> int:
-    """Where two logs part: both have the same bytes before it, as far as their epochs tell.
+    """The offset where two logs diverge: according to their epochs they have the same bytes before it.
 
     >>> a, b, c = EpochEntry(1, 0, "a"), EpochEntry(1, 50, "b"), EpochEntry(2, 40, "c")
     >>> common_end([a, b], 90, [a, c], 70), common_end([a], 30, [a, c], 70)
@@ -105,7 +105,7 @@ def common_end(ours: Sequence[EpochEntry], our_end: int, theirs: Sequence[EpochE
         if (ours[index].epoch, ours[index].run) in shared:
             other = next(i for i, e in enumerate(theirs) if (e.epoch, e.run) == (ours[index].epoch, ours[index].run))
             return min(_end_of(ours, index, our_end), _end_of(theirs, other, their_end))
-    # No entry in common: what was written before the first entry of either has no known origin.
+    # No common entry: the origin of bytes before the first entry of either is unknown.
     return min(_end_of(ours, -1, our_end), _end_of(theirs, -1, their_end))
 
 

@@ -1,4 +1,4 @@
-"""The master of a replicated log: accepts slaves, sends them the log, and counts what each of them has."""
+"""The master of a replicated log: accepts slaves, sends them the log, and tracks the acknowledged offset of each."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from ariane.store.log.commitlog import NO_LIMIT, CommitLog
 
 log = logging.getLogger("ariane.ha")
 
-_TICK = 0.5  # seconds between looks at heartbeats and silent peers
+_TICK = 0.5  # seconds between checks of heartbeats and silent peers
 _BUDGET_TICK = 0.05
 _GATHER = 0.002  # seconds in which appended messages are gathered into one frame, when no send waits for a slave
 _QUIET = 60.0  # seconds in which a refusal of the same kind from the same host is logged once
@@ -48,11 +48,11 @@ class HaMaster:
         self.waits = waits
         self.on_acknowledged: list[Callable[[], None]] = []
         self.on_slaves: list[Callable[[], None]] = []
-        """Called when a slave has come or gone."""
+        """Called when a slave has joined or left."""
         self._store = store
         self._clock = clock
         self._epochs = epochs
-        self._random = random or SystemRandom()  # challenges must not be guessed
+        self._random = random or SystemRandom()  # challenges must be unpredictable
         self._listen = listen or _listen
         self._server: asyncio.AbstractServer | None = None
         self._senders: dict[Sender, None] = {}  # oldest first
@@ -69,7 +69,7 @@ class HaMaster:
     async def start(self, host: str, port: int) -> None:
         """Listen for slaves; raises ListenFailed when the port is in use.
 
-        The log must be this node's to continue: `store.take_over()` and `epochs.begin(..)` come first.
+        REQUIRES: `store.take_over()` and `epochs.begin(..)` were called, so that this node may append to the log.
         """
         try:
             self._server = await self._listen(self.accept, host, port)
@@ -152,14 +152,14 @@ class HaMaster:
         return max(min(options.slaves_needed, self.in_sync()), options.min_in_sync_replicas - 1)
 
     def _confirm(self, end: int) -> None:
-        """Let readers see the log up to `end`, if they see only what the promised copies have."""
+        """Let readers see the log up to `end`, if reads are limited to replicated messages."""
         log_ = self._store.log
         if self.options.confirmed_reads and self.waits and isinstance(log_, CommitLog):
             log_.show(end)
             self._store.dispatch_now()
 
     def in_sync(self) -> int:
-        """How many slaves are near enough to the end of the log that sends wait for them."""
+        """The number of slaves in sync: near enough to the end of the log that sends wait for them."""
         end = self._store.log.stored
         return len({sender.node for sender in self._senders if self._in_sync(sender, end)})
 
@@ -191,7 +191,7 @@ class HaMaster:
 
     def greeted(self, sender: Sender) -> None:
         """A slave made its first report."""
-        for other in list(self._senders):  # an Ariane slave that is back replaces its old connection
+        for other in list(self._senders):  # an Ariane slave that reconnects replaces its old connection
             if other is not sender and sender.ariane and other.node == sender.node:
                 other.forget()
                 other.abort()
@@ -209,7 +209,7 @@ class HaMaster:
             listener()
 
     def closed(self, sender: Sender) -> None:
-        """A connection is gone, and with it what its slave acknowledged."""
+        """A connection was lost: its slave's acknowledged offset no longer counts."""
         if self._senders.pop(sender, 0) is None and sender.following:
             self._counts["left"] += 1
             log.info("slave %s left at offset %d", sender.address, sender.acknowledged)
@@ -217,7 +217,7 @@ class HaMaster:
                 listener()
 
     def refuse(self, sender: Sender, what: str, text: str) -> None:
-        """Drop a connection, count it, and log it once in a while."""
+        """Drop a connection, count it, and log it at a limited rate."""
         self._counts[f"refused_{what}"] += 1
         now, key = self._clock.monotonic(), (sender.host, what)
         if now - self._told.get(key, -_QUIET) >= _QUIET:
@@ -227,7 +227,7 @@ class HaMaster:
             log.warning("slave %s is refused: %s", sender.address, text)
         sender.forget()
         if what in ("key", "name", "diverged", "range"):
-            sender.close()  # after the refusal has left
+            sender.close()  # after the refusal is sent
         else:
             sender.abort()
 
@@ -236,7 +236,7 @@ class HaMaster:
         return () if self._epochs is None else self._epochs.entries
 
     def nonce(self) -> str:
-        """A challenge that was never used before."""
+        """A new random challenge."""
         return f"{self._random.getrandbits(128):032x}"
 
     def sends_wait(self) -> bool:
@@ -246,14 +246,14 @@ class HaMaster:
     # -- sending --------------------------------------------------------------------------------------------------
 
     def _appended(self) -> None:
-        """The log has grown: send that now if sends wait for it, else together with what follows."""
+        """The log has grown: send the new bytes now if sends wait for them, else gathered with later ones."""
         if self.waits:
             self.pump()
         elif self._gathering is None and self._senders:
             self._gathering = asyncio.get_running_loop().call_later(_GATHER, self.pump)
 
     def pump(self) -> None:
-        """Send what was appended to all slaves."""
+        """Send the appended bytes to all slaves."""
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
@@ -273,7 +273,7 @@ class HaMaster:
         return allowed
 
     async def _refill(self) -> None:
-        """Add to the budget as time goes by; at most a tenth of a second's worth is kept."""
+        """Refill the budget for the time passed, up to a tenth of a second's worth."""
         rate = self.options.transfer_budget
         while True:
             await self._clock.sleep(_BUDGET_TICK)
@@ -291,7 +291,7 @@ class HaMaster:
             self.tick()
 
     def tick(self) -> None:
-        """Look at every connection once."""
+        """Check every connection once."""
         now, options = self._clock.monotonic(), self.options
         for sender in list(self._senders):
             if now - sender.last_read > options.housekeeping_interval:

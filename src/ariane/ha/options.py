@@ -29,7 +29,7 @@ class HaOptions:
     """The first pause before a slave connects again; it doubles up to `retry_interval_max`."""
     retry_interval_max: float = 5.0
     handshake_timeout: float = 2.0
-    """How long a slave waits for an Ariane master's answer before it takes the master for Apache's."""
+    """How long a slave waits for an answer to the handshake before it treats the master as Apache's."""
     transfer_batch: int = 32 << 10
     """haTransferBatchSize: the most log bytes in one frame."""
     transfer_budget: int = 0
@@ -41,19 +41,19 @@ class HaOptions:
     in_sync_replicas: int = 1
     """Copies, the master's included, that a send of a SYNC_MASTER waits for. 1 and 2 mean one slave, as in RocketMQ."""
     min_in_sync_replicas: int = 1
-    """Fewer copies in sync: sends are refused."""
+    """With fewer copies in sync, sends are refused."""
     auto_in_sync_replicas: bool = False
     """enableAutoInSyncReplicas: wait only for slaves that are in sync, down to `min_in_sync_replicas` copies."""
     confirmed_reads: bool = False
-    """Readers see only what the promised number of copies has."""
+    """Limit readers to messages that the required number of copies has."""
     report: ReportKind = "auto"
     """What a slave reports: what it has flushed, or what it has received. `auto`: flushed to an Ariane master."""
     truncate: TruncateWhen = "promoted"
-    """When a slave drops what its master does not have: when the master was promoted, always, or never."""
+    """When a slave truncates bytes that its master does not have: if the master was promoted, always, or never."""
     learner: bool = False
     """asyncLearner: a slave whose copy never counts."""
     key: str = field(default="", repr=False)
-    """A secret that both sides must have; a peer that cannot prove it is refused unless `allowed` names it."""
+    """A shared secret; a peer that cannot prove that it has it is refused unless `allowed` names it."""
     allowed: tuple[str, ...] = ()
     """Addresses or networks of slaves; empty: any. With a key, these may follow without it (Apache's slaves)."""
     max_connections: int = 64

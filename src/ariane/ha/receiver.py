@@ -32,12 +32,12 @@ _PHASES = {
     Refusal.KEY: SlavePhase.REFUSED,
     Refusal.NAME: SlavePhase.WRONG_NAME,
     Refusal.DIVERGED: SlavePhase.DIVERGED,
-    Refusal.RANGE: SlavePhase.REFUSED,  # files were deleted meanwhile: the next attempt starts elsewhere
+    Refusal.RANGE: SlavePhase.REFUSED,  # files were deleted meanwhile: the next attempt starts at another offset
 }
 
 
 class Owner(Protocol):
-    """What a connection needs of its slave."""
+    """The part of a slave that a connection uses."""
 
     options: HaOptions
 
@@ -55,7 +55,7 @@ class Owner(Protocol):
 class Receiver(asyncio.Protocol):
     """Greets the master, finds the common end of both logs, and appends what the master sends.
 
-    The store's log only grows by whole records; `RecordCutter` holds back what is not complete.
+    The store's log only grows by whole records; `RecordCutter` holds back incomplete ones.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Receiver(asyncio.Protocol):
         self._step = 0  # of the handshake: 0 greeting sent, 1 hello sent, 2 resume sent, 3 data
         self._welcome: Welcome | None = None
         self._start = -1  # where the master was asked to start
-        self._ready = False  # this log agrees with the master's: its end may be reported
+        self._ready = False  # whether this log was found to agree with the master's, so that its end may be reported
         self._closed = False
         self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Done when the master has answered the greeting."""
@@ -139,7 +139,7 @@ class Receiver(asyncio.Protocol):
         except ProtocolError as error:
             self.abort()
             self._owner.give_up(SlavePhase.DAMAGED, str(error))
-        except OSError as error:  # a full disk: the store says so, and the slave connects again later
+        except OSError as error:  # disk full: the store reports it, and the slave reconnects later
             self.abort()
             self._owner.lost(self, f"the log cannot be written: {error}")
 
@@ -171,7 +171,7 @@ class Receiver(asyncio.Protocol):
     # -- reporting ------------------------------------------------------------------------------------------------
 
     def report_now(self) -> None:
-        """Report how far this log has come, if it is further than the last report."""
+        """Report the end of this log, if it has grown since the last report."""
         end = self._store.log.stored
         if self.flushed:
             end = min(end, self._store.log.flushed)
@@ -184,7 +184,7 @@ class Receiver(asyncio.Protocol):
         self._write(REPORT.pack(self.reported))
 
     def heartbeat(self) -> None:
-        """Tell the master that this slave is there."""
+        """Send a heartbeat to the master."""
         if self.following:
             self.report_now()
             self.report(self.reported)
@@ -192,7 +192,7 @@ class Receiver(asyncio.Protocol):
     # -- where to start -------------------------------------------------------------------------------------------
 
     def follow_plain(self, start: int) -> None:
-        """Ask a master that knows no handshake to send from `start`."""
+        """Ask a master without the handshake to send from `start`."""
         log = self._store.log
         self._start = self.reported = start
         self._ready = True
@@ -201,12 +201,12 @@ class Receiver(asyncio.Protocol):
         if start == 1 and empty:
             self._cutter.held = b"\0"  # 0 would mean the last file; no record is so long that its first byte is not 0
         if start == 0 and empty:
-            self._cutter = None  # the first frame tells where the master starts
+            self._cutter = None  # the first frame shows where the master starts
         self._write(REPORT.pack(start))
         self._owner.followed(self)
 
     def _filler_left(self, at: int) -> int:
-        """How much of a filler is to come when the log was cut off within one."""
+        """The missing bytes of a filler when the log ends within one."""
         log = self._store.log
         position = self._store.dispatcher.position
         if log.min_offset < 0 or position >= at or log.next_unit(position) >= 0:
@@ -214,7 +214,7 @@ class Receiver(asyncio.Protocol):
         return log.roll(at) - at if at % log.file_size else 0
 
     def _first_frame(self, offset: int) -> int:
-        """Check the first frame against what was asked for. Returns the offset, or -1 when this is the end."""
+        """Check the first frame against the requested offset, truncate the log there if needed; returns it."""
         if self._step == 2:
             self._step = 3
             assert self._welcome is not None
@@ -238,7 +238,7 @@ class Receiver(asyncio.Protocol):
         options = self._owner.options
         key = options.key.encode()
         if self._step == 0:
-            if self.following:  # it answered after this slave had taken it for Apache's
+            if self.following:  # a late answer: this slave already treats the master as Apache's
                 self.abort()
                 return
             hello, _ = handshake_message(body, MasterHello, b"", "")
@@ -279,7 +279,7 @@ class Receiver(asyncio.Protocol):
             self._owner.lost(self, self._store.health.text or "the log could not be made durable in time")
 
     def _resume(self, welcome: Welcome) -> None:
-        """Decide where the two logs part, and ask the master to start there."""
+        """Determine where the two logs diverge, and ask the master to start there."""
         log = self._store.log
         empty = log.min_offset < 0 or log.stored == 0
         if not empty and welcome.file_size != log.file_size:
@@ -304,7 +304,7 @@ class Receiver(asyncio.Protocol):
         self._owner.followed(self)
 
     def _may_not_truncate(self, welcome: Welcome, start: int) -> tuple[SlavePhase, str] | None:
-        """Why the bytes from `start` on must stay, or None."""
+        """Why the bytes from `start` on must not be truncated, or None."""
         log, options = self._store.log, self._owner.options
         epoch = max((entry.epoch for entry in welcome.epochs), default=0)
         own = max(1 if self._epochs is None else self._epochs.current, 1)  # 1: never promoted
@@ -312,7 +312,7 @@ class Receiver(asyncio.Protocol):
         choice = "promote this broker to keep them, or delete its store to follow the master"
         self._store.dispatch_now()
         if options.truncate == "always" or self._store.dispatcher.position <= start:
-            return None  # no message is dropped: the rest is a filler
+            return None  # no message is lost: the rest is a filler
         if start <= max(log.min_offset, 0):
             return SlavePhase.DIVERGED, f"{more}: nothing is in common; {choice}"
         if self._epochs is not None and self._epochs.protected(log.stored) > start:

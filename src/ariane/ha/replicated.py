@@ -14,7 +14,7 @@ Done = Callable[[PutStatus], None]
 
 
 class Slaves(Protocol):
-    """What is asked of a master: how many slaves are in sync, and what so many of them have."""
+    """The part of a master used here: the number of slaves in sync, and their acknowledged offsets."""
 
     on_acknowledged: list[Callable[[], None]]
 
@@ -41,7 +41,7 @@ class _Waiter:
 
 
 class Replicated:
-    """Calls back when the promised number of slaves has a message; served by offset, so none holds up another.
+    """Calls back when the required number of slaves has a message; ordered by offset, so none blocks another.
 
     No slave in sync: SLAVE_NOT_AVAILABLE at once. Too slow: FLUSH_SLAVE_TIMEOUT. The message is stored in both cases.
     """
@@ -63,7 +63,7 @@ class Replicated:
         return least <= 1 or self._slaves.in_sync() + 1 >= least
 
     def wait(self, result: PutResult, done: Done) -> None:
-        """Call `done` with the status of a put when its copies are there, or cannot be."""
+        """Call `done` with the status of a put when its copies exist, or have failed."""
         needed = self._slaves.needed()
         if needed > self._slaves.in_sync():
             done(PutStatus.SLAVE_NOT_AVAILABLE)
@@ -96,7 +96,7 @@ class Replicated:
             self._deadlines.popleft()
 
     def expire(self) -> None:
-        """Tell those whose time is over; their messages may still be copied."""
+        """Fail the sends that timed out; their messages may still be copied."""
         now = self._clock.monotonic()
         while self._deadlines and (self._deadlines[0].served or self._deadlines[0].deadline <= now):
             self._deadlines.popleft().serve(PutStatus.FLUSH_SLAVE_TIMEOUT)
@@ -104,7 +104,7 @@ class Replicated:
             self._waiting = [waiter for waiter in self._waiting if not waiter.served]
 
     def close(self) -> None:
-        """This broker is no master any more: answer all who wait."""
+        """This broker is no longer a master: answer all waiting sends."""
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None

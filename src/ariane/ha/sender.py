@@ -33,7 +33,7 @@ HIGH_WATER = 1 << 20  # bytes of the log that wait in a socket's buffer
 
 @dataclass(slots=True)
 class SlaveProgress:
-    """A slave as its master knows it."""
+    """The master's view of a slave."""
 
     address: str
     node: str
@@ -50,7 +50,7 @@ class SlaveProgress:
 
 
 class Owner(Protocol):
-    """What a connection needs of its master."""
+    """The part of a master that a connection uses."""
 
     options: HaOptions
 
@@ -97,7 +97,7 @@ class Sender(asyncio.Protocol):
 
     @property
     def following(self) -> bool:
-        """Whether the slave has made a first report that is right."""
+        """Whether the slave has made a valid first report."""
         return self.acknowledged >= 0
 
     # -- the connection -------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Sender(asyncio.Protocol):
         return 0 <= self._paused_at < now - limit
 
     def forget(self) -> None:
-        """Count this slave for nothing any more, and send it nothing."""
+        """Stop counting this slave and sending to it."""
         self.acknowledged = self.next = -1
 
     def abort(self) -> None:
@@ -239,7 +239,7 @@ class Sender(asyncio.Protocol):
         if not 0 <= resume.offset - resume.checked_from <= CHECKED:
             return False
         if start != resume.checked_from:
-            return True  # the master has deleted what was to be compared
+            return True  # the master has deleted the bytes to compare
         return checksum(*stored_bytes(self._log, start, resume.offset)) == resume.crc
 
     def _refuse_handshake(self, what: str, text: str, challenge: str) -> None:
@@ -250,7 +250,7 @@ class Sender(asyncio.Protocol):
     # -- sending --------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Send what the slave does not have, as far as socket and budget allow."""
+        """Send the bytes that the slave lacks, as far as socket and budget allow."""
         if self.next < 0 or self._transport is None or self._transport.is_closing():
             return
         end, most = self._log.stored, self._owner.options.transfer_batch
@@ -267,7 +267,7 @@ class Sender(asyncio.Protocol):
             self.next += len(view)
 
     def heartbeat(self) -> None:
-        """Tell the slave that its master is there."""
+        """Send a heartbeat to the slave."""
         self._write(frame_head(self.next, 0))
 
     def _write(self, data: bytes) -> None:
@@ -276,7 +276,7 @@ class Sender(asyncio.Protocol):
             self.last_write = self._clock.monotonic()
 
     def close(self) -> None:
-        """Close the connection when what was written has left."""
+        """Close the connection after pending writes."""
         if self._transport is not None:
             self._transport.close()
 

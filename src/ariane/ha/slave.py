@@ -19,15 +19,15 @@ log = logging.getLogger("ariane.ha")
 
 Connect = Callable[[Callable[[], asyncio.Protocol], str, int], Awaitable[object]]
 MasterRange = Callable[[], Awaitable[tuple[int, int]]]
-"""Asks a master that knows no handshake for the first offset and the end of its log (-1 and 0 when it is empty)."""
+"""Asks a master without the handshake for the first offset and the end of its log (-1 and 0 when it is empty)."""
 
 _TICK = 0.5
 
 
 class HaSlave:
-    """Copies a master's log into its store. `state` says how that goes; `on_change` is called when its phase changes.
+    """Copies a master's log into its store. `state` is its progress; `on_change` is called when the phase changes.
 
-    A slave that cannot go on without an operator (diverged, ahead, wrong name) stops and says why in `state.reason`.
+    A slave that needs an operator (diverged, ahead, wrong name) stops and gives the reason in `state.reason`.
     `on_truncate` is called with the new end after bytes that the master does not have were dropped.
     """
 
@@ -51,7 +51,7 @@ class HaSlave:
         self._clock = clock
         self._epochs = epochs
         self._master_range = master_range
-        self._random = random or SystemRandom()  # challenges must not be guessed
+        self._random = random or SystemRandom()  # challenges must be unpredictable
         self._connect = connect or _connect
         self._receiver: Receiver | None = None
         self._gone = asyncio.Event()
@@ -67,7 +67,7 @@ class HaSlave:
             self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
-        """Leave the master."""
+        """Stop following the master."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -125,7 +125,7 @@ class HaSlave:
                 pause = min(pause * 2, self.options.retry_interval_max)
 
     async def _greet(self) -> None:
-        """Connect and greet. A master that does not answer the greeting is taken for Apache's."""
+        """Connect and start the handshake. A master that does not answer it is treated as Apache's."""
         host, _, port = self.state.master.rpartition(":")
         nonce = f"{self._random.getrandbits(128):032x}"
 
@@ -166,7 +166,7 @@ class HaSlave:
                 waiting.cancel()
 
     async def _plain_start(self) -> int:
-        """What to ask an Apache master for; -1 when this slave cannot follow it.
+        """The offset to request from an Apache master; -1 when this slave cannot follow it.
 
         An empty slave asks for the first offset, because 0 means the master's last file. If the first offset is 0 it
         asks for 1 and supplies the first byte.
@@ -193,13 +193,13 @@ class HaSlave:
         return end
 
     async def _watch(self) -> None:
-        """Send heartbeats, report what was flushed meanwhile, and leave a master that is silent."""
+        """Send heartbeats, report newly flushed offsets, and drop a silent master."""
         while True:
             await self._clock.sleep(min(_TICK, self.options.heartbeat_interval / 2))
             self.tick()
 
     def tick(self) -> None:
-        """Look at the connection once."""
+        """Check the connection once."""
         receiver, now, options = self._receiver, self._clock.monotonic(), self.options
         if receiver is None:
             return
@@ -222,21 +222,21 @@ class HaSlave:
         self._enter(SlavePhase.FOLLOWING, "")
 
     def received(self, end: int, master_end: int) -> None:
-        """Bytes or a heartbeat came."""
+        """Bytes or a heartbeat arrived."""
         self.state.offset = end
         self.state.master_end = max(self.state.master_end, master_end)
         if self._receiver is not None:
             self.state.reported = self._receiver.reported
 
     def truncated(self, end: int) -> None:
-        """Bytes that the master does not have were dropped."""
+        """Bytes that the master does not have were truncated."""
         self._counts["truncated"] += 1
         log.warning("the master has another history: this log was cut at %d, where they part", end)
         for listener in self.on_truncate:
             listener(end)
 
     def give_up(self, phase: SlavePhase, reason: str) -> None:
-        """The master cannot be followed as things are."""
+        """The master cannot be followed in the current state."""
         self._counts[phase.value.replace(" ", "_")] += 1
         if (phase, reason) != (self.state.phase, self.state.reason):
             text = "%s; this slave stops" if phase in FINAL else "%s; trying again"

@@ -1,4 +1,4 @@
-"""What a slave is doing, for status pages, logs and metrics."""
+"""The state of a slave, for status pages, logs and metrics."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -24,7 +24,7 @@ FINAL = frozenset({SlavePhase.DIVERGED, SlavePhase.AHEAD, SlavePhase.BEHIND, Sla
 
 @dataclass(slots=True)
 class SlaveState:
-    """The state of a slave: `reason` says in words why it does not follow its master."""
+    """The state of a slave: `reason` is a text that says why it does not follow its master."""
 
     phase: SlavePhase = SlavePhase.STOPPED
     master: str = ""

@@ -1,6 +1,6 @@
-"""Access control of a name server, off by default: who may register brokers and change its configuration.
+"""Access control of a name server, off by default: guards the registration of brokers and the configuration.
 
-RocketMQ's name server asks nobody: whoever reaches its port can route a topic's messages to a broker of his own.
+RocketMQ's name server has none: any host that reaches its port can register a broker and receive a topic's messages.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ariane.settings import ConfigError
 
 
 def namesrv_rules() -> Mapping[int, Rule]:
-    """The rule of every request that a name server answers. Routes are for everybody: clients of 4.9 do not sign."""
+    """The rule of every request that a name server answers. Routes are public: clients of 4.9 do not sign."""
     everybody = Rule(Level.OPEN)
     trusted = Rule(Level.TRUSTED)
     admin = Rule(Level.ADMIN)
     return {
         Code.REGISTER_BROKER: trusted,
         Code.UNREGISTER_BROKER: trusted,
-        Code.QUERY_DATA_VERSION: trusted,  # it renews a registration
+        Code.QUERY_DATA_VERSION: trusted,  # renews a registration
         Code.GET_ROUTEINFO_BY_TOPIC: everybody,
         Code.GET_BROKER_CLUSTER_INFO: everybody,
         Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: everybody,
@@ -47,7 +47,7 @@ def namesrv_rules() -> Mapping[int, Rule]:
 
 
 class NamesrvAccess:
-    """The rules of a name server and the gate in front of its handlers."""
+    """The rules of a name server and the gate before its handlers."""
 
     def __init__(self, options: NamesrvOptions, env: Env) -> None:
         if not options.rocketmq_home:

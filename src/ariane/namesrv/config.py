@@ -35,7 +35,7 @@ OWN_OPTIONS = (
     Option("rocketmq.acl.plain.file", str, DEFAULT_FILE, own=True, attr="acl_plain_file"),
     Option("aclReplayWindowSeconds", int, 0, high=3600, own=True),
     Option("brokerAccessKeys", str, "", own=True),
-    # Limits for what any peer can make a name server store.
+    # Limits of what peers can store in a name server.
     Option("registrationMaxBytes", int, LARGEST_REGISTRATION, low=1, own=True),
     Option("registeredBrokersMax", int, 4096, low=1, own=True),
     Option("registeredTopicsMax", int, 100000, low=1, own=True),
@@ -128,7 +128,7 @@ class NamesrvOptions:
     def load(cls, text: str = "", *, file: str = "", host: Host | None = None) -> NamesrvOptions:
         """Load the options of a file; ConfigError names the line that is wrong.
 
-        The file itself becomes `config_store_path`, where updates are written, whatever it says about that.
+        The file itself becomes `config_store_path`, where updates are written; its own value of that option is ignored.
         """
         settings = Settings.load(NAMESRV_TABLE, text, file=file, host=host or Host())
         return cls.from_settings(settings.assumed({"configStorePath": file}) if file else settings)

@@ -1,4 +1,4 @@
-"""What each request to the name server does."""
+"""The handlers of the name server's requests."""
 
 import asyncio
 from collections import Counter
@@ -39,8 +39,8 @@ from ariane.remoting import Connection, Handler, LimitExceeded, Reason, parse_ad
 from ariane.remoting.admission import network_of
 
 LARGE_COMPRESSED: Final = 1 << 8  # bytes of a compressed registration that is decoded off the loop
-LARGE: Final = 1 << 18  # the same of one that is not compressed
-WAITING_PER_ADDRESS: Final = 2  # times `registrationMaxBytes` of what waits to be decoded
+LARGE: Final = 1 << 18  # the same for an uncompressed one
+WAITING_PER_ADDRESS: Final = 2  # limit of registrations waiting to be decoded, as a multiple of `registrationMaxBytes`
 WAITING: Final = 16
 LARGEST_CONFIG: Final = 1 << 16
 SEE_FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."  # Java clients look for it
@@ -59,7 +59,7 @@ class Handlers:
         self._encoded: dict[str, bytes] = {}
         self._encoded_at = (0, 0, False)
         self._decoding: dict[str, Command] = {}  # the last large registration of an address
-        self._large: dict[Connection, tuple[str, int]] = {}  # whose large registrations a connection sent, how many
+        self._large: dict[Connection, tuple[str, int]] = {}  # address and number of large registrations
         self._turns = Turns()
         self._waiting: Counter[str] = Counter()  # bytes of large registrations by address
 
@@ -140,7 +140,7 @@ class Handlers:
                 self._large[connection] = (address, running - 1)
 
     def _check_room(self, network: str, size: int) -> None:
-        """LimitExceeded when registrations that wait hold too much memory, by the share of one address and in all."""
+        """Raise LimitExceeded if waiting registrations hold too much memory, of one address or in total."""
         most = self._config.options.registration_max_bytes
         if size > most:
             raise _too_large(f"has {size} bytes", most)
@@ -195,7 +195,7 @@ class Handlers:
         return request.reply()
 
     def query_data_version(self, _: Connection, request: Command) -> Command:
-        """Brokers ask this before a registration; if their topics have not changed it is their heartbeat."""
+        """Brokers send this before a registration; if their topics have not changed it serves as heartbeat."""
         header = QueryDataVersionRequest.parse(request.fields)
         known = self._routes.version(header.broker_addr)
         changed = known is None or known != DataVersion.decode_request(request.body)

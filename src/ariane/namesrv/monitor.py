@@ -44,7 +44,7 @@ class Monitor:
         self.endpoint = Endpoint(Probes(registry, self.checks, lambda: {"kind": "name server"}), lag, options)
 
     def checks(self) -> Iterator[Check]:
-        """A name server is ready when it listens: it has nothing to wait for, brokers come by themselves."""
+        """A name server is ready when it listens: brokers register on their own."""
         yield Check("listening", bool(self._server.port), f"port {self._server.port}")
 
     def options_changed(self, options: NamesrvOptions) -> None:

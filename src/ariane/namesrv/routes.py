@@ -83,20 +83,20 @@ class Routes:
 
     def __init__(self, max_brokers: int, max_topics: int) -> None:
         self.revision = 0
-        """Grows with every change: what was derived from the table is valid for one revision."""
+        """Grows with every change: values derived from the table are valid for one revision."""
         self._max_brokers = max_brokers
         self._max_topics = max_topics
         self._topics: dict[str, dict[str, QueueData]] = {}
-        self._topics_of: dict[str, set[str]] = {}  # by broker name: the other way through `_topics`
+        self._topics_of: dict[str, set[str]] = {}  # by broker name: inverse of `_topics`
         self._entries = 0  # in `_topics`, of all topics
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, set[str]] = {}
         self._live: dict[str, Live] = {}
-        self._owned: dict[object, set[str]] = {}  # addresses by connection: the other way through `_live`
+        self._owned: dict[object, set[str]] = {}  # addresses by connection: inverse of `_live`
         self._filter_servers: dict[str, list[str]] = {}
 
     def counts(self) -> dict[str, int]:
-        """How many of what is registered."""
+        """The number of registered entries of each kind."""
         masters = sum(MASTER in data.broker_addrs for data in self._brokers.values())
         return {
             "brokers": len(self._live),
@@ -111,7 +111,7 @@ class Routes:
     def register(
         self, broker: Broker, table: TopicConfigTable, filter_servers: list[str] | None, now: float, owner: object
     ) -> Master | None:
-        """Register a broker; returns its master. LimitExceeded, without any change, when too much.
+        """Register a broker; returns its master. LimitExceeded, without any change, when a limit is reached.
 
         Of two masters of one name the one with the higher epoch stays: the other is not registered, and gets the first
         one's addresses as a slave does. With equal epochs, or none, the last wins, as in Apache's name server.
@@ -166,7 +166,7 @@ class Routes:
     def _place(self, broker: Broker) -> bool:
         """Set the address of the broker's id; True if the id is new.
 
-        An address has one id: a slave that becomes master gives up its old one.
+        An address has one id: when a slave becomes master, its old id is removed.
         """
         self._clusters.setdefault(broker.cluster, set()).add(broker.name)
         data = self._brokers.setdefault(broker.name, BrokerData(broker.cluster, broker.name, {}))
@@ -300,9 +300,9 @@ class Routes:
         )
 
     def _acting_master(self, data: BrokerData) -> BrokerData | None:
-        """A broker without a master as clients see it: its slave of the lowest id, if that may, has the master's id.
+        """The route entry of a broker without a master: the slave with the lowest id, if it may act, gets id 0.
 
-        So consumers find somebody to lock queues for ordered consuming. Queues are read-only: nothing can be sent.
+        So ordered consumers still find a broker that locks queues. Its queues are read-only: nothing can be sent.
         """
         if MASTER in data.broker_addrs or not data.broker_addrs:
             return None
@@ -333,7 +333,7 @@ class Routes:
         return [topic for topic, queues in self._topics.items() if not names.isdisjoint(queues)]
 
     def system_topics(self) -> tuple[list[str], str | None]:
-        """The topics named after clusters and brokers, and the address of any broker, which knows the others."""
+        """The topics named after clusters and brokers, and the address of any broker, to ask for the others."""
         names = [name for cluster, brokers in self._clusters.items() for name in (cluster, *sorted(brokers))]
         addresses = (address for data in self._brokers.values() for address in data.broker_addrs.values())
         return list(dict.fromkeys(names)), next(addresses, None)

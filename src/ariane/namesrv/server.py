@@ -22,7 +22,7 @@ from ariane.remoting.tls_properties import tls_properties
 
 log = logging.getLogger("ariane.namesrv")
 
-CHANGES = frozenset(  # each is logged with who asked for it
+CHANGES = frozenset(  # each is logged with its sender
     {
         RequestCode.PUT_KV_CONFIG,
         RequestCode.DELETE_KV_CONFIG,

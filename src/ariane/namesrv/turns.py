@@ -1,4 +1,4 @@
-"""Turns for work that is done one at a time, so that one peer cannot make all others wait."""
+"""A fair lock by key, so that one peer cannot make all others wait."""
 
 import asyncio
 from collections import deque
@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 
 class Turns:
-    """One holder at a time; those who wait get their turn by key, round robin, and in order within a key."""
+    """One holder at a time; waiters are served round robin by key, and in order within a key."""
 
     def __init__(self) -> None:
         self._held = False
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the key that is next comes first
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # ordered: the next key is first
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[None]:
@@ -43,5 +43,5 @@ class Turns:
                 self._waiting[key] = waiters
             if not waiter.done():
                 waiter.set_result(None)
-                return  # still held, by the next
+                return  # stays held: passed to the next waiter
         self._held = False

@@ -1,4 +1,4 @@
-"""How a server shows its figures, as its options ask for it: over HTTP, by pushing them, or not at all."""
+"""Publishes the figures of a server as configured: over HTTP, by pushing them, or not at all."""
 
 from typing import Protocol
 
@@ -29,7 +29,7 @@ class Endpoint:
         self._listens = options.metrics_exporter_type == "PROM"
         self.push = OtlpPush(probes.registry, options, probes.facts, lambda: probes.started)
         self.enabled = self._listens or self.push.enabled
-        """Whether anybody sees the figures."""
+        """Whether the figures are published at all."""
         self.probes = probes
         self._lag = lag
         self._host = options.metrics_prom_exporter_host
@@ -43,7 +43,7 @@ class Endpoint:
         return self._http.address if self._http.port else ""
 
     async def start(self) -> None:
-        """Listen and push, as far as switched on. Until `probes.started`, /ready says that the server is starting."""
+        """Listen and push, as configured. Until `probes.started`, /ready says that the server is starting."""
         if not self.enabled:
             return
         if self._listens:

@@ -1,6 +1,6 @@
 """A small HTTP server for pages that are read by tools: one request a connection, everything bounded.
 
-It answers on the event loop that does the work: a loop that hangs does not answer, which is what a probe should see.
+It runs on the server's own event loop: when the loop hangs, probes fail, as they should.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def text_reply(status: int, text: str) -> Reply:
 
 
 class HttpServer:
-    """Serves pages by their path over HTTP/1.1. What a peer can cost is bounded in size, time and number."""
+    """Serves pages by their path over HTTP/1.1. Requests are bounded in size, time and number."""
 
     def __init__(self, pages: Mapping[str, Page], host: str, port: int) -> None:
         self._pages = pages
@@ -91,7 +91,7 @@ class HttpServer:
             async with asyncio.timeout(SLOWEST):
                 await self._answer(writer, head.split(b"\r\n", 1)[0])
         except (TimeoutError, asyncio.LimitOverrunError, asyncio.IncompleteReadError, ConnectionError):
-            writer.transport.abort()  # nothing of an answer that is not read stays in memory
+            writer.transport.abort()  # drop unread answers from memory
         finally:
             self._open.pop(writer, None)
             writer.close()
@@ -119,7 +119,7 @@ class HttpServer:
 
 
 async def _stream(writer: asyncio.StreamWriter, pieces: AsyncGenerator[bytes, None], chunked: bool) -> None:
-    """Write a body as it is made, no faster than it is read."""
+    """Write a body in pieces as it is produced, no faster than the peer reads."""
     async with aclosing(pieces):
         async for piece in pieces:
             if piece:

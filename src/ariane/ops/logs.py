@@ -18,7 +18,7 @@ TEXT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 ROOT: Final = "ariane"
 ADMIN: Final = "ariane.admin"
 FIELDS: Final = "fields"
-"""The attribute of a record with what a JSON line shows beside its text."""
+"""The record attribute with extra fields of a JSON line."""
 
 
 class LogSettings(Protocol):
@@ -62,13 +62,13 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
     def more(self, record: logging.LogRecord) -> dict[str, Any]:
-        """What a line shows beside its text."""
+        """The extra fields of a line."""
         found = getattr(record, FIELDS, None)
         return found if isinstance(found, dict) else {}
 
 
 class TextFormatter(logging.Formatter):
-    """Text whose further lines are indented, so that nothing a peer sends looks like a line of its own."""
+    """Indents continuation lines, so that text from a peer cannot forge a log line."""
 
     def __init__(self) -> None:
         super().__init__(TEXT)
@@ -78,7 +78,7 @@ class TextFormatter(logging.Formatter):
 
 
 def open_logs(options: LogSettings, level: str) -> None:
-    """Send the log of this process where the options say, and set its levels; `level` counts without `logLevel`."""
+    """Configure log output and levels of this process; `level` applies when `logLevel` is not set."""
     root = logging.getLogger()
     for old in list(root.handlers):
         root.removeHandler(old)
@@ -113,7 +113,7 @@ def _handler(options: LogSettings, file: str) -> logging.Handler:
 
 
 class LogLevels:
-    """Sets the levels of the areas. An area that is named no longer gets the common level again.
+    """Sets the levels of the areas. An area that is no longer named returns to the common level.
 
     `current` are the options whose levels are in force already.
     """

@@ -1,7 +1,7 @@
 """Families of figures, the registry that parts add theirs to, and Prometheus' text format.
 
-A page may have hundreds of thousands of lines. It is made in slices of a few milliseconds between which the event loop
-does its work, and leaves in pieces, so that neither the loop stalls nor the page is ever whole in memory.
+A page may have hundreds of thousands of lines. It is built in slices of a few milliseconds between which the event
+loop runs, and sent in pieces: the loop does not stall, and the page is never whole in memory.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SLICE: Final = 0.003  # seconds of work on a page before the event loop gets its turn
-LONGEST_LABEL: Final = 8192  # characters of a label's value: clients name some of them
-PIECE: Final = 1 << 16  # characters after which a piece of the page leaves
+LONGEST_LABEL: Final = 8192  # characters of a label value: some come from clients
+PIECE: Final = 1 << 16  # characters after which a piece of the page is sent
 
 
 class Metric(NamedTuple):

@@ -45,7 +45,7 @@ class OtlpSettings(Protocol):
 
 
 class OtlpPush:
-    """Pushes all figures of a registry at an interval. A failure is logged once, and again when it is over."""
+    """Pushes all figures of a registry at an interval. A failure is logged once, and so is the recovery."""
 
     def __init__(
         self,

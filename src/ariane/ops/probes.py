@@ -15,7 +15,7 @@ class Check(NamedTuple):
     name: str
     ok: bool
     reason: str = ""
-    """What is wrong and what to do; or a fact when nothing is."""
+    """The problem and what to do about it; a fact when the check passes."""
 
 
 class Probes:
@@ -37,7 +37,7 @@ class Probes:
         return {"/metrics": self.metrics, "/health": self.health, "/ready": self.ready}
 
     async def health(self) -> Reply:
-        """200 while the event loop turns: a probe that fails here should restart the process."""
+        """200 while the event loop runs: if this probe fails, the process should be restarted."""
         return json_reply(200, {"status": "up", **self.facts()})
 
     async def ready(self) -> Reply:

@@ -16,13 +16,13 @@ _PROC: Final = Path("/proc/self")
 
 
 class LoopLag:
-    """Measures how late the event loop runs what is due: the time that a request waits because others are served."""
+    """Measures the lag of the event loop: the time that a request waits because others are served."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
         self._recent: deque[float] = deque([0.0], maxlen=WINDOW)
         self.total = 0.0
-        """Seconds by which all measurements together were late."""
+        """Total lag of all measurements in seconds."""
 
     @property
     def longest(self) -> float:

@@ -1,6 +1,6 @@
-"""The log of administration (who changed what), and of requests that took long.
+"""The log of administrative changes, with their senders, and of slow requests.
 
-Handlers are wrapped, not observed: an observer would cost every send and pull something, and these are not logged.
+Wraps handlers instead of observing requests: an observer would slow every send and pull, which are not logged.
 """
 
 import inspect

@@ -1,8 +1,8 @@
 """Raft without I/O: events in, work out. The words are those of the paper (Ongaro and Ousterhout, "In Search of an
 Understandable Consensus Algorithm") and of Ongaro's dissertation, whose sections the comments cite.
 
-A `Node` is one member of a group. It has no clock, no files and no sockets: a driver tells it what happened and does
-what it wants. It never sees the bytes of an entry, only index, term, position and size.
+A `Node` is one member of a group. It has no clock, no files and no sockets: a driver reports events to it and does
+the work it returns. It never sees the bytes of an entry, only index, term, position and size.
 
 | what happened | call | | what to do | in `Ready` |
 |---|---|---|---|---|
@@ -63,11 +63,11 @@ Where to look:
 | `node.py` | inputs, outputs, and the rules for all roles: terms and votes |
 | `follower.py`, `candidate.py`, `leader.py` | one role each |
 | `state.py` | what all roles share |
-| `log.py`, `terms.py`, `entry.py` | the log: what is there, durable, committed |
+| `log.py`, `terms.py`, `entry.py` | the log: which entries exist, are durable, are committed |
 | `progress.py` | what the leader knows of another member; flow control |
 | `membership.py` | voters, learners, majorities |
 | `recovery.py` | members that have lost their vote or their log |
-| `outbox.py`, `hard_state.py` | nothing is said before it is durable |
+| `outbox.py`, `hard_state.py` | messages are held until term and vote are durable |
 | `messages.py`, `ready.py`, `options.py`, `errors.py` | the vocabulary |
 """
 

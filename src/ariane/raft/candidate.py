@@ -6,7 +6,7 @@ from ariane.raft.state import Become, Role, State
 
 
 class Candidate:
-    """One election, or with `pre` one question whether to hold it."""
+    """One election, or with `pre` one round of pre-votes."""
 
     def __init__(self, state: State, pre: bool, transfer: bool) -> None:
         self.state = state
@@ -40,7 +40,7 @@ class Candidate:
         return self._count(self.state.id, True) if self._pre else None
 
     def tick(self) -> Become | None:
-        """Try again when the election brought no leader, unless this member has left the voters meanwhile."""
+        """Campaign again when the election had no winner, unless this member is no longer a voter."""
         state = self.state
         if state.now < self.election_deadline:
             return None
@@ -59,11 +59,11 @@ class Candidate:
         return None if self._pre else self._count(self.state.id, True)
 
     def persisted(self) -> Become | None:
-        """Nothing waits for entries."""
+        """Do nothing: a candidate does not wait for entries."""
         return None
 
     def flush(self) -> None:
-        """Nothing is sent later than it is decided."""
+        """Do nothing: a candidate sends its messages at once."""
 
     def _count(self, voter: str, granted: bool) -> Become | None:
         self._answers[voter] = granted

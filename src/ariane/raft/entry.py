@@ -1,11 +1,11 @@
-"""An entry as the core sees it: where it stands in the log and on the disk, not what it says."""
+"""An entry as the core sees it: its position in the log and on the disk, not its content."""
 
 from dataclasses import dataclass
 
 from ariane.raft.membership import Membership
 
 NO_INDEX = -1  # the index before the first entry of a log; entries count from 0, as DLedger's do
-NO_TERM = -1  # the term of that place; below the term of every entry
+NO_TERM = -1  # the term at that index; below the term of every entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class LogStart:
-    """Where a log begins, and what was true there.
+    """The start of a log, and the state there.
 
     A new log begins at index 0. A log whose oldest entries were deleted begins later; `previous_term` and
-    `membership` then say what the deleted entries said last.
+    `membership` are then those of the last deleted entries.
     """
 
     membership: Membership

@@ -1,10 +1,10 @@
-"""What the core refuses, and what must stop a member at once."""
+"""Errors of the core: refusals, and fatal errors that must stop a member at once."""
 
 from ariane.errors import ArianeError
 
 
 class RaftError(ArianeError):
-    """Root of what the core raises."""
+    """Root of the core's errors."""
 
 
 class NotLeader(RaftError):
@@ -34,5 +34,5 @@ class MembershipRefused(RaftError):
 class SafetyViolation(RaftError):
     """Another member's message contradicts what Raft guarantees: a disk lost acknowledged data, or there is a bug.
 
-    Fatal. Stop the member and keep its files for inspection: to go on would destroy committed entries.
+    Fatal. Stop the member and keep its files for inspection: continuing could destroy committed entries.
     """

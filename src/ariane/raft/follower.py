@@ -22,7 +22,7 @@ class Follower:
     def __init__(self, state: State, election_deadline: int | None = None) -> None:
         self.state = state
         self.election_deadline = state.election_deadline() if election_deadline is None else election_deadline
-        self.matched = NO_INDEX  # up to here the log is known to be the leader's of this term
+        self.matched = NO_INDEX  # the log is known to match the leader's of this term up to here
         self._owed = False  # the leader waits for an acknowledgement
 
     @property
@@ -31,7 +31,7 @@ class Follower:
         return self.election_deadline
 
     def tick(self) -> Become | None:
-        """Campaign when no leader was heard for too long."""
+        """Campaign when no leader was heard from for an election time-out."""
         state = self.state
         if state.now < self.election_deadline:
             return None
@@ -66,7 +66,7 @@ class Follower:
 
     def _append_entries(self, message: AppendEntries) -> None:
         log = self.state.log
-        if message.prev_log_index < log.start.index - 1:  # an old message: what it speaks of is committed and deleted
+        if message.prev_log_index < log.start.index - 1:  # an old message: its entries are committed and deleted
             self.matched = max(self.matched, log.commit_index)
             self._acknowledge()
             return
@@ -102,28 +102,28 @@ class Follower:
         self._acknowledge()
 
     def _commit(self, leader_commit: int) -> None:
-        """Follow the leader's commit index as far as the log is known to be the leader's."""
+        """Follow the leader's commit index as far as the log is known to match the leader's."""
         self.state.log.commit(min(leader_commit, self.matched))
 
     def _acknowledge(self) -> None:
-        """Acknowledge all that matches, now or when it is durable."""
+        """Acknowledge the matching entries, now or when they are durable."""
         self._owed = True
         if self.state.log.persisted_index >= self.matched:
             self.persisted()
 
     def persisted(self) -> Become | None:
-        """Acknowledge what has become durable."""
+        """Acknowledge entries that have become durable."""
         if self._owed and self.state.leader:
             self._owed = self.state.log.persisted_index < self.matched
             self._reply(success=True, match_index=min(self.matched, self.state.log.persisted_index))
         return None
 
     def vote_stored(self) -> Become | None:
-        """Nothing waits for it but the outbox."""
+        """Do nothing: only the outbox waits for it."""
         return None
 
     def flush(self) -> None:
-        """Nothing is sent later than it is decided."""
+        """Do nothing: a follower sends its messages at once."""
 
     def _reply(self, success: bool, match_index: int, hint_index: int = 0) -> None:
         state = self.state

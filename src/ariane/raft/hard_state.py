@@ -1,4 +1,4 @@
-"""What a member must have on its disk before it speaks: `currentTerm` and `votedFor` of the paper's figure 2."""
+"""The state that must be durable before a message is sent: `currentTerm` and `votedFor` of the paper's figure 2."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ class HardState(NamedTuple):
 
     `abstaining` is set when a member has lost this record or acknowledged entries (a deleted term file, a wiped
     disk). Such a member may have voted in terms it no longer knows, so it neither votes nor campaigns until
-    `Recovery` has proved that it can do no harm. A member of a new group starts with `HardState()`.
+    `Recovery` has shown that this is safe. A member of a new group starts with `HardState()`.
     """
 
     term: int = 0

@@ -1,4 +1,4 @@
-"""The leader: replicates its log, commits what a majority has, and steps down when it cannot (5.3, 5.4)."""
+"""The leader: replicates its log, commits entries that a majority has, and steps down without a majority (5.3, 5.4)."""
 
 from collections.abc import Sequence
 
@@ -104,7 +104,7 @@ class Leader:
         """Append a new configuration, in force at once; return its index.
 
         One voter at a time, so that majorities of both configurations overlap; one change at a time; and only after
-        an entry of this term is committed, or two leaders could change different things (dissertation, 4.1, and its
+        an entry of this term is committed, or two leaders could make conflicting changes (dissertation, 4.1, and its
         erratum of 2015).
         """
         log = self.state.log
@@ -130,7 +130,7 @@ class Leader:
         return self.propose([(position, size)], membership)
 
     def transfer(self, member: str) -> None:
-        """Hand leadership to `member` once it has all entries; give up after an election time-out (3.10)."""
+        """Transfer leadership to `member` once it has all entries; give up after an election time-out (3.10)."""
         if member == self.state.id:
             return
         if member not in self.state.log.membership.voters:
@@ -139,7 +139,7 @@ class Leader:
         self._transfer_deadline = self.state.now + self.state.options.election_timeout
 
     def persisted(self) -> Become | None:
-        """Count the own entries, now that they are durable."""
+        """Count the leader's own entries, now that they are durable."""
         return self._commit()
 
     def vote_stored(self) -> Become | None:
@@ -150,13 +150,13 @@ class Leader:
 
     @property
     def term_committed(self) -> bool:
-        """Whether an entry of this term is committed, and so everything of earlier terms."""
+        """Whether an entry of this term is committed, and so all entries of earlier terms."""
         log = self.state.log
         return log.term(log.commit_index) == self.state.term
 
     @property
     def lease_end(self) -> int | None:
-        """Until when no other member can be elected, by this member's clock; None when there is no such promise."""
+        """Until when no other member can be elected, by this member's clock; None without a lease."""
         options = self.state.options
         if not options.lease or self._timeout_now_sent or not self.term_committed:
             return None
@@ -165,7 +165,7 @@ class Leader:
         return self.state.log.membership.quorum_value(times) + options.election_timeout - options.lease_margin
 
     def flush(self) -> None:
-        """Send each member what it may be sent: whole batches, because everything proposed meanwhile goes together."""
+        """Send each member the entries that flow control allows, in batches of all entries proposed meanwhile."""
         for member, progress in self.progress.items():
             self._replicate(member, progress)
         transferee = self.progress.get(self._transferee or "")
@@ -216,7 +216,7 @@ class Leader:
         progress.check = False
 
     def _commit(self) -> Become | None:
-        """Commit what a majority has durably, if it is of this term: older entries may be overwritten (figure 8)."""
+        """Commit entries durable on a majority, if of this term: older ones may be overwritten (figure 8)."""
         state, log = self.state, self.state.log
         matches = {member: progress.match_index for member, progress in self.progress.items()}
         matches[state.id] = log.persisted_index
@@ -224,7 +224,7 @@ class Leader:
         if index > log.commit_index and log.term(index) == state.term:
             log.commit(index)
             if log.membership_index <= index and state.id not in log.membership.voters:
-                self.flush()  # the last word: the others learn of the commit
+                self.flush()  # last message as leader: the others learn of the commit
                 return Become(Role.FOLLOWER)  # removed from the group (dissertation, 4.2.2)
         return None
 

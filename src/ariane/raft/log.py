@@ -66,7 +66,7 @@ class Log:
         self._tail: list[Entry] = []  # the newest entries; the last is `last_index`
         self._reset: LogStart | None = None
         self._truncate_from: int | None = None
-        self._given = self.last_index  # the last index that the driver knows
+        self._given = self.last_index  # the last index given to the driver
         self._numbers = 0
         self._unreported: deque[tuple[int, int]] = deque()  # number and last index of each write
 
@@ -81,7 +81,7 @@ class Log:
 
     @property
     def membership(self) -> Membership:
-        """The group as the newest entry about it says, committed or not (dissertation, 4.1)."""
+        """The group of the newest membership entry, committed or not (dissertation, 4.1)."""
         return self._memberships[-1][1] if self._memberships else self.start.membership
 
     @property
@@ -90,7 +90,7 @@ class Log:
         return self._memberships[-1][0] if self._memberships else self.start.index - 1
 
     def may_lead(self, member: str) -> bool:
-        """Test for a voter of the group, as the last committed entry about it says or any later one.
+        """Test for a voter in the last committed membership or any later one.
 
         A member that an uncommitted entry removes may be needed to commit that entry (dissertation, 4.2.2).
         """
@@ -100,7 +100,7 @@ class Log:
         return any(member in membership.voters for membership in in_doubt)
 
     def term(self, index: int) -> int | None:
-        """Return the term at `index`, also of the place before the first entry; None when it is not known."""
+        """Return the term at `index`, also at the index before the first entry; None when it is not known."""
         return self._terms.at(index)
 
     def up_to_date(self, last_log_index: int, last_log_term: int) -> bool:
@@ -108,7 +108,7 @@ class Log:
         return (last_log_term, last_log_index) >= (self.last_term, self.last_index)
 
     def last_at_most(self, index: int, term: int) -> int:
-        """Return the last place up to `index` with a term of at most `term`: where two logs can agree."""
+        """Return the last index up to `index` with a term of at most `term`: where two logs can agree."""
         return self._terms.last_at_most(index, term)
 
     def entries(self, first: int, max_entries: int, max_bytes: int) -> tuple[Entry, ...]:
@@ -167,12 +167,12 @@ class Log:
         self.last_index = self.commit_index = self._given = start.index - 1
 
     def _durable_only_below(self, index: int) -> None:
-        """Writes not reported yet say nothing about entries that were removed after them."""
+        """Limit pending writes to the entries before `index`: the removed ones do not become durable."""
         self.persisted_index = min(self.persisted_index, index - 1)
         self._unreported = deque((number, min(last, index - 1)) for number, last in self._unreported)
 
     def compact(self, start: LogStart) -> None:
-        """Forget the entries before `start`, which the driver has deleted."""
+        """Drop the entries before `start`, which the driver has deleted."""
         if start.index <= self.start.index:
             return
         if start.index > min(self.commit_index, self.persisted_index):
@@ -184,7 +184,7 @@ class Log:
         self.start = start
 
     def start_at(self, index: int, position: int) -> LogStart:
-        """Return the start of this log as it is once the entries before `index` are deleted."""
+        """Return the start of this log after the entries before `index` are deleted."""
         previous_term = self.term(index - 1)
         assert previous_term is not None, f"{index - 1} is not in the log"
         before = [membership for at, membership in self._memberships if at < index]

@@ -1,4 +1,4 @@
-"""What members say to each other. The names are the paper's; what it does not have says so.
+"""Messages between members. The names are the paper's; messages that it does not have are marked.
 
 Every message names its sender, its receiver and a term. Messages may be lost, doubled and reordered.
 """
@@ -9,7 +9,7 @@ from ariane.raft.entry import Entry, LogStart
 
 
 class RequestVote(NamedTuple):
-    """A candidate asks for a vote. With `pre`, whether it would get one in `term`, which nobody has entered yet."""
+    """A candidate asks for a vote. With `pre`, whether it would get one in `term`, which no member has entered yet."""
 
     source: str
     target: str
@@ -31,7 +31,7 @@ class Vote(NamedTuple):
 
 
 class AppendEntries(NamedTuple):
-    """The leader's entries after `prev_log_index`. Without entries: a probe, or news of the commit index."""
+    """The leader's entries after `prev_log_index`. Without entries: a probe, or an update of the commit index."""
 
     source: str
     target: str
@@ -45,8 +45,8 @@ class AppendEntries(NamedTuple):
 class AppendReply(NamedTuple):
     """The answer to AppendEntries and ResetLog.
 
-    Success: the log is the leader's up to `match_index`, durably. Failure: it is not at `match_index`, the
-    `prev_log_index` of the request; it can be up to `hint_index`, and only where the term is at most `hint_term`.
+    Success: the log matches the leader's up to `match_index`, durably. Failure: it differs at `match_index`, the
+    `prev_log_index` of the request; it can match at most up to `hint_index`, where the term is at most `hint_term`.
     """
 
     source: str
@@ -78,9 +78,9 @@ class HeartbeatReply(NamedTuple):
 
 
 class ResetLog(NamedTuple):
-    """The leader has deleted what the follower needs: discard the log, begin at `start`.
+    """The leader has deleted entries that the follower needs: discard the log, begin at `start`.
 
-    Stands for the paper's InstallSnapshot; what is before `start` is gone, so there is no state to send.
+    Replaces the paper's InstallSnapshot; entries before `start` are deleted, so there is no state to send.
     """
 
     source: str

@@ -1,4 +1,4 @@
-"""A member of a group: events in, work out. The rules that hold in every role are here, the others in the roles."""
+"""A member of a group: events in, work out. Contains the rules of all roles; each role has its own in its module."""
 
 from collections.abc import Callable, Sequence
 
@@ -33,7 +33,7 @@ class Node:
         now: int,
     ) -> None:
         self._state = State(id, log, hard_state, options, random, now)
-        if hard_state.term < log.last_term:  # entries were stored before their term was: nothing was said in it
+        if hard_state.term < log.last_term:  # entries were stored before their term: no message was sent in it
             self._state.enter(hard_state._replace(term=log.last_term, vote=None))
         self._role: Follower | Candidate | Leader = Follower(self._state)
         self._recovery = Recovery(self._state) if hard_state.abstaining else None
@@ -62,10 +62,10 @@ class Node:
                 self._recovery.status(message)
                 self._end_recovery()
         elif message.term < state.term:
-            if isinstance(message, FROM_LEADER):  # its term is over; the answer tells it
+            if isinstance(message, FROM_LEADER):  # its term has ended; the answer says so
                 state.outbox.send(HeartbeatReply(state.id, message.source, state.term, 0))
         elif isinstance(message, Vote) and message.pre and message.granted:
-            self._become(self._role.step(message))  # its term is one that nobody has entered
+            self._become(self._role.step(message))  # a term that no member has entered
         else:
             if message.term > state.term:
                 self._follow(message.term)
@@ -87,7 +87,7 @@ class Node:
         return self._leader().change_membership(membership, position, size)
 
     def transfer(self, member: str) -> None:
-        """Hand leadership over to `member`. Proposals are refused until it leads or the attempt ends. Leader only."""
+        """Transfer leadership to `member`. Proposals are refused until it leads or the attempt ends. Leader only."""
         self._leader().transfer(member)
 
     def persisted(self, number: int) -> None:
@@ -106,13 +106,13 @@ class Node:
         self._state.log.compact(start)
 
     def change_options(self, options: Options) -> None:
-        """Take other timings, for a group that gets or loses members of another make."""
+        """Change the timings, when members of another implementation join or leave."""
         self._state.options = options
 
     # -- outputs --------------------------------------------------------------------------------------------
 
     def ready(self) -> Ready:
-        """Return what there is to do since the last call."""
+        """Return the work since the last call."""
         state = self._state
         self._role.flush()
         role = RoleChange(self._role.role, state.term, state.leader)
@@ -140,7 +140,7 @@ class Node:
 
     @property
     def role(self) -> Role:
-        """What this member is."""
+        """The role of this member."""
         return self._role.role
 
     @property
@@ -155,12 +155,12 @@ class Node:
 
     @property
     def log(self) -> Log:
-        """The log, to look at."""
+        """The log, read-only."""
         return self._state.log
 
     @property
     def term_committed(self) -> bool:
-        """Leader: an entry of its term is committed, so that it knows all that ever was. Serve nothing before."""
+        """Leader: an entry of its term is committed, so it knows every committed entry. Serve nothing before."""
         return isinstance(self._role, Leader) and self._role.term_committed
 
     @property
@@ -170,11 +170,11 @@ class Node:
 
     @property
     def lease_end(self) -> int | None:
-        """Leader: until when no other can be elected, so that reads need no majority. None when nothing is promised."""
+        """Leader: until when no other can be elected, so that reads need no majority. None without a lease."""
         return self._role.lease_end if isinstance(self._role, Leader) else None
 
     def progress(self, member: str) -> tuple[str, int] | None:
-        """Leader: how entries flow to `member`, and up to where it has the log."""
+        """Leader: the replication progress of `member`."""
         progress = self._role.progress.get(member) if isinstance(self._role, Leader) else None
         return (progress.flow.value, progress.match_index) if progress else None
 
@@ -191,7 +191,7 @@ class Node:
         state.enter(state.hard_state._replace(term=term, vote=None))
         state.leader = None
         deadline = None if isinstance(self._role, Leader) else self._role.election_deadline
-        self._role = Follower(state, deadline)  # only a leader or a granted vote puts an election off (5.2)
+        self._role = Follower(state, deadline)  # only a leader or a granted vote postpones an election (5.2)
 
     def _become(self, become: Become | None) -> None:
         while become:

@@ -13,10 +13,10 @@ class Options:
     """
 
     heartbeat_interval: int = 150
-    election_timeout: int = 1000  # the least; each election draws from once to twice of it
+    election_timeout: int = 1000  # minimum; each election draws between once and twice this
     pre_vote: bool = True  # off where members do not know pre-votes (Apache's)
-    lease: bool = True  # off where members vote though they hear a leader (Apache's): no `lease_end` then
-    lease_margin: int = 200  # shortens the lease by what clocks may differ in one election time-out
+    lease: bool = True  # off where members vote while they hear a leader (Apache's): no `lease_end` then
+    lease_margin: int = 200  # shortens the lease by the clock drift in one election time-out
     max_batch_entries: int = 1024
     max_batch_bytes: int = 1 << 20  # a single larger entry is sent alone
     max_inflight_entries: int = 8192

@@ -1,14 +1,14 @@
-"""Messages on their way out. None leaves before the term and the vote it relies on are durable."""
+"""Outgoing messages. None is sent before the term and the vote it relies on are durable."""
 
 from ariane.raft.hard_state import HardState
 from ariane.raft.messages import Message
 
 
 class Outbox:
-    """Holds messages back while the hard state is not stored. Answers that rely on entries are not even made before."""
+    """Holds messages back while the hard state is not stored. Answers that rely on entries are created later."""
 
     def __init__(self, hard_state: HardState) -> None:
-        # An abstention may exist in the driver's mind only: a crash must not make the member forget that it abstains.
+        # The driver may hold an abstention in memory only: it must survive a crash.
         stored = None if hard_state.abstaining else hard_state
         self._stored: HardState | None = stored
         self._given: HardState | None = stored
@@ -16,7 +16,7 @@ class Outbox:
         self._held: list[Message] = []
 
     def require(self, hard_state: HardState) -> None:
-        """Let no message leave until `hard_state` is stored. Messages of an earlier term are not worth the wait."""
+        """Send no message until `hard_state` is stored. Messages of an earlier term are dropped."""
         if hard_state.term > self._current.term:
             self._held.clear()
         self._current = hard_state
@@ -26,7 +26,7 @@ class Outbox:
         self._held.append(message)
 
     def stored(self, hard_state: HardState) -> bool:
-        """Note a durable write; true when it is the current state."""
+        """Record a durable write; true when it is the current state."""
         self._stored = hard_state
         return self.durable
 
@@ -36,14 +36,14 @@ class Outbox:
         return self._stored == self._current
 
     def take_hard_state(self) -> HardState | None:
-        """Return the hard state when the driver has not been given it yet."""
+        """Return the hard state if the driver does not have it yet."""
         if self._given == self._current:
             return None
         self._given = self._current
         return self._current
 
     def take_messages(self) -> tuple[Message, ...]:
-        """Return what may leave now."""
+        """Return the messages that may be sent now."""
         if not self.durable:
             return ()
         messages = tuple(self._held)

@@ -1,4 +1,4 @@
-"""What the leader knows of one other member's log, and how much it may send without an answer.
+"""The leader's view of one other member's log, and flow control.
 
 | flow      | meaning                                      | may send                            | ends when it is |
 |-----------|----------------------------------------------|-------------------------------------|-----------------|
@@ -34,11 +34,11 @@ class Progress:
         self.flow = Flow.PROBE
         self.heard = now  # when it last answered
         self.lease_from = now - (1 << 62)  # the newest heartbeat that it answered was sent then
-        self.abstained: int | None = None  # when it last said that it abstains
+        self.abstained: int | None = None  # when it last reported that it abstains
         self.commit_told = NO_INDEX
         self.sent_at = now  # when the newest message but heartbeats was sent
         self.waiting = False  # PROBE, REFILL: one message is out
-        self.check = False  # REPLICATE: ask where it is, in case the newest messages were lost
+        self.check = False  # REPLICATE: probe its position, in case the newest messages were lost
         self._inflight: deque[tuple[int, int, int]] = deque()  # of each message: last index, entries, bytes
         self._inflight_entries = 0
         self._inflight_bytes = 0
@@ -52,7 +52,7 @@ class Progress:
         return min(entries, options.max_batch_entries), min(size, options.max_batch_bytes)
 
     def sent(self, entries: Sequence[Entry]) -> None:
-        """Note entries that are on their way, so that the next message continues after them."""
+        """Record entries in flight, so that the next message continues after them."""
         size = sum(entry.size for entry in entries)
         self.next_index = entries[-1].index + 1
         self._inflight.append((entries[-1].index, len(entries), size))
@@ -60,7 +60,7 @@ class Progress:
         self._inflight_bytes += size
 
     def acknowledged(self, match_index: int) -> None:
-        """The member's log is the leader's up to `match_index`."""
+        """The member's log matches the leader's up to `match_index`."""
         self.match_index = max(self.match_index, match_index)
         self.next_index = max(self.next_index, match_index + 1)
         while self._inflight and self._inflight[0][0] <= match_index:
@@ -81,18 +81,18 @@ class Progress:
         self._enter(Flow.PROBE)
 
     def refill(self) -> None:
-        """A ResetLog is on its way."""
+        """A ResetLog was sent."""
         self._enter(Flow.REFILL)
         self.waiting = True
 
     def lost(self, last_log_index: int) -> None:
-        """The member has lost what it acknowledged after `last_log_index`: find out anew what it has."""
+        """The member has lost acknowledged entries after `last_log_index`: probe its log again."""
         self.match_index = NO_INDEX
         self.next_index = last_log_index + 1
         self._enter(Flow.PROBE)
 
     def answered(self, sent: int) -> None:
-        """The member has answered a heartbeat sent then: repeat what was sent before and is not answered."""
+        """The member has answered a heartbeat sent then: resend messages sent before that and not answered."""
         if sent <= self.sent_at:
             return
         self.waiting = False

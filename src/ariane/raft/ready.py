@@ -1,4 +1,4 @@
-"""What the core wants done. `Node.ready` gives it; the driver does it."""
+"""The work of the core. `Node.ready` returns it; the driver does it."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class Ready(NamedTuple):
     durable before entries are written in its place.
     `messages`: send them; they may be lost.
     `commit_index`: entries up to here are committed: acknowledge and dispatch them.
-    `role`: what the member is now. A leader proposes an entry of its own at once, or nothing of earlier terms commits.
+    `role`: the member's new role. A leader proposes an entry of its own at once, or nothing of earlier terms commits.
     """
 
     hard_state: HardState | None

@@ -1,18 +1,18 @@
-"""How a member that has lost its term, vote or acknowledged entries becomes a voter again without harm.
+"""Lets a member that has lost its term, vote or acknowledged entries become a voter again safely.
 
 It may have voted in a term T it no longer knows, and acknowledged entries it no longer has. If it voted again in T, two
-leaders of T would be possible; if it voted for a log without those entries, they would be lost though the disks of a
-majority live. So it abstains: it receives and acknowledges entries, but neither votes nor campaigns, until both dangers
-are ruled out:
+leaders of T would be possible; if it voted for a log without those entries, they would be lost although a majority's
+disks are intact. So it abstains: it receives and acknowledges entries, but neither votes nor campaigns, until both
+risks are excluded:
 
-- Every other voter has told its term after this start. A candidate stores its term before it asks for votes, so T is at
-  most the highest of them, M.
-- The leader of a term of at least M has told its last index after this start, and this log is durably the same up to
-  there. What this member acknowledged to that leader before is below that index; what it acknowledged to earlier
+- Every other voter has reported its term after this start. A candidate stores its term before it asks for votes, so T
+  is at most the highest of them, M.
+- The leader of a term of at least M has reported its last index after this start, and this log is durably the same
+  up to there. What this member acknowledged to that leader before is below that index; what it acknowledged to earlier
   leaders is in that leader's log, or was never committed (leader completeness).
 
 Then it takes the leader's term with a vote for the leader, and votes from the next term on. While another voter is
-unreachable for good it stays abstaining; remove that one from the group, or this one.
+permanently unreachable it stays abstaining; remove that one from the group, or this one.
 """
 
 from ariane.raft.messages import RequestStatus, Status
@@ -20,21 +20,21 @@ from ariane.raft.state import State
 
 
 class Recovery:
-    """The questions of one abstaining member since its start."""
+    """The status requests of one abstaining member since its start."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._nonce = int(state.random() * (1 << 53))
-        self._terms: dict[str, int] = {}  # by member: the term that it told
+        self._terms: dict[str, int] = {}  # by member: the term that it reported
         self._target: tuple[int, int] | None = None  # a leader's term, and its last index then
         self.ask_at = state.now
 
     def tick(self) -> None:
-        """Ask the other voters, again and again: answers get lost, and leaders change."""
+        """Ask the other voters periodically: answers get lost, and leaders change."""
         state = self._state
         if state.now >= self.ask_at:
             self.ask_at = state.now + state.options.heartbeat_interval
-            # The leader may be newer than what is left of the log here.
+            # The leader may be newer than the remaining log here.
             asked = state.log.membership.voters | ({state.leader} if state.leader else set())
             for voter in sorted(asked - {state.id}):
                 state.outbox.send(RequestStatus(state.id, voter, state.term, self._nonce, state.log.persisted_index))
@@ -49,7 +49,7 @@ class Recovery:
             self._target = (message.term, message.last_log_index)
 
     def complete(self, matched: int) -> bool:
-        """Test whether the member may vote again; `matched` is known to be the leader's log of the current term."""
+        """Test whether the member may vote again; the log up to `matched` is the leader's of the current term."""
         state = self._state
         if self._target is None:
             return False

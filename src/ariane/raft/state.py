@@ -1,4 +1,4 @@
-"""What a member is in every role: the paper's figure 2, "State", with its clock and its outbox."""
+"""The state of a member in every role: the paper's figure 2, "State", with clock and outbox."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -11,7 +11,7 @@ from ariane.raft.outbox import Outbox
 
 
 class Role(Enum):
-    """The role of a member. A learner is a follower that never becomes anything else."""
+    """The role of a member. A learner is a follower that never campaigns."""
 
     FOLLOWER = "follower"
     PRE_CANDIDATE = "pre-candidate"
@@ -40,8 +40,8 @@ class State:
         self.now = now
         self.outbox = Outbox(hard_state)
         self.leader: str | None = None
-        # A leader may rely on the votes that this member refuses while it hears it, and so on what it heard before a
-        # restart: the first votes wait as if a leader had just been heard.
+        # A leader's lease relies on this member refusing votes while it hears the leader, also across a restart: the
+        # first votes wait as if a leader had just been heard.
         self.vote_after = now + options.election_timeout
 
     @property
@@ -60,7 +60,7 @@ class State:
         return self.log.may_lead(self.id) and not self.hard_state.abstaining
 
     def enter(self, hard_state: HardState) -> None:
-        """Change term or vote; no message leaves before the driver has stored them."""
+        """Change term or vote; no message is sent before the driver has stored them."""
         self.hard_state = hard_state
         self.outbox.require(hard_state)
 

@@ -1,11 +1,11 @@
-"""The term of every entry of a log, however long, in a few numbers: terms never fall, so they are kept as runs."""
+"""The term of every entry of a log, stored compactly as runs: terms never decrease."""
 
 from bisect import bisect_right
 from collections.abc import Callable
 
 
 class Terms:
-    """Terms by index. The place before the first entry has a term too, so that it can be compared.
+    """Terms by index. The index before the first entry has a term too, for comparison.
 
     >>> terms = Terms(first=0, previous_term=-1)
     >>> for index, term in enumerate([1, 1, 4, 4, 4]):
@@ -21,7 +21,7 @@ class Terms:
 
     @classmethod
     def search(cls, first: int, previous_term: int, last: int, term_at: Callable[[int], int]) -> "Terms":
-        """Find the runs of a stored log: a binary search per run instead of a look at each entry."""
+        """Find the runs of a stored log: by binary search per run instead of reading each entry."""
         terms = cls(first, previous_term)
         index = first
         while index <= last:
@@ -45,11 +45,11 @@ class Terms:
         return self._terms[bisect_right(self._starts, index) - 1]
 
     def last_at_most(self, index: int, term: int) -> int:
-        """Return the highest index up to `index` whose term is at most `term`, or the place before the first entry."""
+        """Return the highest index up to `index` whose term is at most `term`, or the index before the first entry."""
         index = min(index, self.last)
         run = bisect_right(self._starts, index) - 1
         if run < 0:
-            return index  # before everything that is known here
+            return index  # before all known runs
         while run >= 0 and self._terms[run] > term:
             index = self._starts[run] - 1
             run -= 1
@@ -72,7 +72,7 @@ class Terms:
         self.last = index - 1
 
     def forget(self, first: int) -> None:
-        """Remove everything before `first`, except the term of the place before it."""
+        """Remove everything before `first`, except the term of the index before it."""
         previous_term = self.at(first - 1)
         assert previous_term is not None, f"{first - 1} is not in the log"
         keep = bisect_right(self._starts, first)  # runs that begin after `first`
