@@ -19,6 +19,7 @@ from ariane.remoting import Client
 log = logging.getLogger("ariane.broker.replication")
 
 TIMEOUT: Final = 3.0  # seconds, as Apache's slave waits
+_LONGEST: Final = 20  # characters of a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,4 +108,4 @@ def free_id(taken: dict[int, set[str]]) -> int:
 
 def _number(table: dict[str, str], name: str) -> int:
     text = table.get(name, "")
-    return int(text) if text.removeprefix("-").isdecimal() else 0
+    return int(text) if len(text) <= _LONGEST and text.isascii() and text.removeprefix("-").isdecimal() else 0
