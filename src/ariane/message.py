@@ -146,6 +146,8 @@ class Message:
                 )
             if keys:
                 self.properties[KEYS] = " ".join(keys)
+        if self.delay_level and self.deliver_at is not None:
+            raise ValueError("delay_level and deliver_at each say when to deliver: give only one of them")
         if self.delay_level:
             self.properties[DELAY] = str(self.delay_level)
         if self.deliver_at is not None:

@@ -31,5 +31,7 @@ async def test_a_message_comes_at_its_time_unless_it_is_cancelled(ours: Cluster)
         assert message.store_time >= due
         with pytest.raises(BrokerRefused, match="due already"):
             await producer.cancel(kept, await producer.send(kept))
+        with pytest.raises(ValueError, match="only one"):
+            Message(topic, b"x", deliver_at=due, delay_level=1)
         with pytest.raises(InvalidMessage, match="deliver_at"):
             await producer.cancel(Message(topic, b"x"), await producer.send(Message(topic, b"x")))

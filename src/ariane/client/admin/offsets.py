@@ -91,8 +91,6 @@ class OffsetAdmin(GroupAdmin, TopicAdmin):
     async def reset(self, group: str, topic: str, timestamp: int, *, force: bool = True) -> list[OffsetReset]:
         """Move a group to a time in milliseconds (-1: the end), whether its consumers are online or not."""
         plan = await self.reset_offline(group, topic, timestamp, force=force, dry_run=True)
-        for reset in plan:
-            await self._running().calls.master(reset.queue)
         try:
             moved = await self.reset_offset(group, topic, timestamp, force=force)
         except BrokerRefused as error:

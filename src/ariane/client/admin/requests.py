@@ -64,17 +64,28 @@ class AdminRequests(Lifecycle):
     async def _on_masters(
         self, address: str | None, code: RequestCode, header: Header | None, body: bytes = b""
     ) -> None:
-        addresses = [address] if address is not None else await self.masters()
+        for one in [address] if address is not None else await self._masters_to_change():
+            await self._running().wire.ask(one, code, header, body)
+
+    async def _masters_to_change(self, cluster: str | None = None) -> list[str]:
+        """All masters, or those of one cluster; ClientError when there is none."""
+        addresses = await self.masters(cluster)
         if not addresses:
             raise ClientError(
                 "no master is registered with the name server, so nothing was changed: is a broker running?"
             )
-        for one in addresses:
-            await self._running().wire.ask(one, code, header, body)
+        return addresses
 
     async def _masters_of(self, topic: str) -> list[str]:
-        data = await self.route(topic)
-        return [broker.broker_addrs[MASTER] for broker in data.broker_datas if MASTER in broker.broker_addrs]
+        """The master of each broker of a topic, to change something there; ClientError when one is gone."""
+        brokers = (await self.route(topic)).broker_datas
+        for broker in brokers:
+            if MASTER not in broker.broker_addrs:
+                raise ClientError(
+                    f"broker {broker.broker_name} of topic {topic} has no master now, so nothing was changed: "
+                    "start it, or promote a slave"
+                )
+        return [broker.broker_addrs[MASTER] for broker in brokers]
 
     async def _readers_of(self, topic: str) -> list[str]:
         """One address of each broker of a topic to ask: the master's, or a slave's while there is no master."""

@@ -1,10 +1,11 @@
 """Topics: create, change, describe, delete."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ariane.client.admin.name_servers import NameServerAdmin
 from ariane.client.consumer.allocate import averagely
-from ariane.errors import ClientError
+from ariane.errors import ClientError, RouteMissing
 from ariane.message import AUTO_CREATE_TOPIC, MessageQueue
 from ariane.protocol.bodies import (
     READ,
@@ -109,7 +110,11 @@ class TopicAdmin(NameServerAdmin):
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic on all masters, or on those of one cluster, and at all name servers."""
-        for address in await self.masters(cluster):
+        addresses = await self._masters_to_change(cluster)
+        if cluster is None:
+            with suppress(RouteMissing):  # what name servers do not know may still be on brokers
+                await self._masters_of(topic)
+        for address in addresses:
             await self._on_masters(address, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic))
         await self.delete_topic_at_name_servers(topic, cluster=cluster)
 
