@@ -28,6 +28,26 @@ async def test_a_heartbeat_makes_a_member_and_its_retry_topic(talk: Talk) -> Non
     assert [c.client_id for c in talk.broker.clients.producers("producers")] == ["c1"]
 
 
+async def test_who_takes_the_id_of_a_producer_does_not_get_its_replies(talk: Talk) -> None:
+    clients = talk.broker.clients
+    async with Talk.beside(talk.broker) as thief:
+        await thief.heartbeat(client_id="thief", producer="first")
+        await talk.heartbeat(client_id="asker", producer="second")
+        asker = clients.find_producer("asker")
+        await thief.heartbeat(client_id="asker", producer="first")
+        await talk.heartbeat(client_id="asker", producer="second")
+        found = clients.find_producer("asker")
+        assert asker is not None
+        assert found is not None
+        assert found.connection is asker.connection
+        assert clients.find_producer("thief") is None
+        await talk.ask(RequestCode.UNREGISTER_CLIENT, {"clientID": "asker", "producerGroup": "second"})
+        left = clients.find_producer("asker")
+        assert left is not None
+        assert left.connection is not asker.connection
+    await settled(lambda: clients.find_producer("asker") is None)
+
+
 async def test_a_group_without_members_is_an_error_in_apaches_words(talk: Talk) -> None:
     answer = await talk.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "nobody"})
     assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, "no consumer for this group, nobody")

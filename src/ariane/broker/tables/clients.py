@@ -103,6 +103,7 @@ class ClientTable:
         self._account: dict[Connection, str] = {}
         self._differing = SeldomLog(log, clock)
         self._producers: dict[str, dict[Connection, ClientInfo]] = {}
+        self._by_id: dict[str, dict[tuple[Connection, str], ClientInfo]] = {}  # producers, the first comer first
         self._consumers: dict[str, ConsumerGroup] = {}
         self._groups: dict[Connection, tuple[set[str], set[str]]] = {}  # as producer, as consumer
         self._inconsistent: dict[str, Inconsistency] = {}
@@ -120,13 +121,20 @@ class ClientTable:
             return  # already closed
         self._seen(client)
         self._enter(client.connection, group, 0)
-        self._producers.setdefault(group, {})[client.connection] = client
+        members = self._producers.setdefault(group, {})
+        known = members.get(client.connection)
+        if known is not None and known.client_id != client.client_id:
+            self._forget_id(known, group)
+        members[client.connection] = client
+        self._by_id.setdefault(client.client_id, {})[client.connection, group] = client
 
     def unregister_producer(self, group: str, connection: Connection) -> None:
         """Remove a producer."""
         members = self._producers.get(group, {})
-        if members.pop(connection, None) is None:
+        client = members.pop(connection, None)
+        if client is None:
             return
+        self._forget_id(client, group)
         if not members:
             del self._producers[group]
         self._leave(connection, group, 0)
@@ -140,12 +148,14 @@ class ClientTable:
         return {group: list(members.values()) for group, members in self._producers.items()}
 
     def find_producer(self, client_id: str) -> ClientInfo | None:
-        """The producer with an id, in any group: the target of a reply."""
-        for members in self._producers.values():
-            for member in members.values():
-                if member.client_id == client_id:
-                    return member
-        return None
+        """The producer with an id, in any group: the target of a reply. Who takes the id of another one gets none."""
+        return next(iter(self._by_id.get(client_id, {}).values()), None)
+
+    def _forget_id(self, client: ClientInfo, group: str) -> None:
+        same = self._by_id[client.client_id]
+        del same[client.connection, group]
+        if not same:
+            del self._by_id[client.client_id]
 
     # Consumers.
 
