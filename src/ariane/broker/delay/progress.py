@@ -35,7 +35,7 @@ class DelayProgress:
         store.on_cut.append(self._cut)
 
     def _cut(self, end: int) -> None:
-        """Deliver again what was delivered behind `end`: those copies are gone from the log."""
+        """Deliver messages again whose delivered copies were truncated at `end`."""
         self._delay.take_back(end, self._snapshot)
 
     def load(self) -> None:

@@ -61,7 +61,7 @@ class Acknowledge:
     def when_kept_and(self, also: Wait, result: PutResult, done: Done) -> None:
         """Like `when_kept`, and `also` must hold. Both begin now.
 
-        Asked later, after a change of the role, nobody would promise anything, or the offset be another message's.
+        If `when_kept` began after a change of the role, the promises could be missing, or the offset another message's.
         """
         waits = [also, *self.waits]
         _Countdown(len(waits), done).begin(waits, result)

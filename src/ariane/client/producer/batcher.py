@@ -167,7 +167,7 @@ def _each(stored: SendResult) -> list[SendResult]:
 
 
 def _closed(batch: _Batch) -> None:
-    """Tell those who wait still: the producer was closed."""
+    """Fail the callers that still wait: the producer was closed."""
     _fail(batch.results, NotRunning("the producer was closed before the message was stored"))
 
 

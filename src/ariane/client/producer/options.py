@@ -36,10 +36,10 @@ class ProducerOptions(ClientOptions):
     create_topic_key: str = AUTO_CREATE_TOPIC
     default_topic_queues: int = 4
     max_in_flight: int = 2048
-    """Messages on their way at once. More wait before they are sent, and their time-out begins when they are."""
+    """Messages in flight. Further ones wait before they are sent; their time-out begins when they are."""
     max_in_flight_bytes: int = 64 * MEBIBYTE
     when_full: Literal["wait", "raise"] = "wait"
-    """What `submit` does when so much is on its way: wait, or raise BufferFull. `send` always waits."""
+    """What `submit` does at that limit: wait, or raise BufferFull. `send` always waits."""
     batching: bool = False
     """Let messages of one topic that come within `batch_delay` leave as one request. Each has a result of its own."""
     batch_delay: float = 0.002

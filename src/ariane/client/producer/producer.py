@@ -58,7 +58,7 @@ class Producer(Lifecycle):
         self._tracer: Tracer | None = None
         self._sending: set[asyncio.Future[SendResult]] = set()
         self.room = Room(self._options.max_in_flight, self._options.max_in_flight_bytes)
-        """How much more may be on its way."""
+        """The limit of messages in flight."""
 
     @property
     def options(self) -> ProducerOptions:

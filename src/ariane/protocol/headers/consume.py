@@ -109,7 +109,7 @@ class ViewMessageRequest(Header):
 
 
 class ResetOffsetRequest(Header):
-    """INVOKE_BROKER_TO_RESET_OFFSET, and RESET_CONSUMER_CLIENT_OFFSET on its way to the consumer."""
+    """INVOKE_BROKER_TO_RESET_OFFSET, and RESET_CONSUMER_CLIENT_OFFSET, which relays it to the consumer."""
 
     topic: str
     group: str

@@ -10,7 +10,7 @@ from ariane.store.queue.writer import QueueWriter
 
 
 def end_before(queue: ConsumeQueue, limit: int) -> int:
-    """The queue offset after the last message that lies before log offset `limit`."""
+    """The queue offset after the last message before log offset `limit`."""
     if queue.max_physical <= limit:
         return queue.max_offset
     low = max(queue.min_offset, queue.files[0] if queue.files else queue.tail_first)

@@ -105,7 +105,7 @@ class Recovery:
             for queue in self._table:
                 find_end(queue, start)
             self._rebuild(self._index_start(start))
-            # A kill leaves bytes that no sync has covered. What is told as durable from here on must be so.
+            # A kill leaves unsynced bytes. Sync them: offsets reported as durable from here on must be durable.
             self._log.sync_job(start, self._log.stored, rewrite=False)()
         if self._index is not None:
             cut_index(self._env.files, self._index, self._end)
