@@ -120,3 +120,40 @@ async def test_a_member_hears_only_the_hosts_that_it_is_told(tmp_path: Path, all
     finally:
         await client.close()
         await group.stop()
+
+
+async def test_entries_of_an_apache_leader_follow_only_what_it_has_compared(tmp_path: Path) -> None:
+    """What an earlier leader left after that is not its log, though there is an entry where one is needed."""
+    group = Group(tmp_path, election_ms=60_000)
+    client = Client(clock=SystemClock())
+    body = b"x" * 100
+
+    def push(kind: str, leader: str, term: int, index: int, entry_term: int) -> wire.PushRequest:
+        size = 48 + len(body)
+        entry = wire.PushedEntry(body=body, index=index, magic=1, pos=index * size, size=size, term=entry_term)
+        return wire.PushRequest(
+            group="g", remoteId="n0", localId=leader, leaderId=leader, term=term, type=kind, entry=entry, count=1,
+            firstEntryIndex=index, lastEntryIndex=index,
+        )  # fmt: skip
+
+    async def answer(request: wire.PushRequest) -> int:
+        found = await client.request(group.peers["n0"], Command(wire.PUSH, None, request.encode()), 60)
+        return wire.PushResponse.decode(found.body).code
+
+    try:
+        await group.start("n0")
+        running = group.running["n0"]
+        assert await answer(push("TRUNCATE", "n1", 5, 0, 5)) == wire.OK
+        for index in (1, 2, 3):
+            assert await answer(push("APPEND", "n1", 5, index, 5)) == wire.OK
+        assert await answer(push("COMPARE", "n2", 6, 1, 5)) == wire.OK
+        early = asyncio.ensure_future(answer(push("APPEND", "n2", 6, 3, 6)))
+        assert await answer(push("COMMIT", "n2", 6, -1, -1)) == wire.OK  # has come after it on the same connection
+        assert not early.done()
+        assert await answer(push("APPEND", "n2", 6, 2, 6)) == wire.OK
+        assert await early == wire.OK
+        assert [running.files.entry(index).term for index in range(4)] == [5, 5, 6, 6]
+        assert running.files.log.last_index == 3
+    finally:
+        await client.close()
+        await group.stop()

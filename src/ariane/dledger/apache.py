@@ -227,13 +227,13 @@ class ApacheSide:
         if body.type == "APPEND":
             if self._agreed_index < -1:
                 return wire.INCONSISTENT_STATE
-            if body.firstEntryIndex > node.log.last_index + 1:
+            if body.firstEntryIndex > min(self._agreed_index, node.log.last_index) + 1:  # more may be another leader's
                 if len(self._early) >= _MOST_WAITING or body.firstEntryIndex in self._early:
                     return wire.REPEATED_PUSH
                 self._early[body.firstEntryIndex] = pending
                 return None
             self._append(pending, body, leader, node)
-            while (following := self._early.pop(node.log.last_index + 1, None)) is not None:
+            while (following := self._early.pop(self._agreed_index + 1, None)) is not None:
                 assert isinstance(following.body, wire.PushRequest)
                 self._append(following, following.body, leader, node)
             return None
@@ -279,11 +279,12 @@ class ApacheSide:
             index, term = entry.index, entry.term
         pending.last = index
         self._pushes.setdefault(leader, []).append(pending)
-        self._agreed_index = max(self._agreed_index, index)
         message = AppendEntries(
             leader, self._member.options.id, body.term, previous, previous_term, tuple(entries), body.commitIndex
         )
         self._member.take(message, records)
+        if node.log.term(index) == term:
+            self._agreed_index = max(self._agreed_index, index)
 
     def _same(self, index: int, record: bytes) -> bool:
         """Whether the entry here is the same but for its checksum, which Apache's members do not compute."""
