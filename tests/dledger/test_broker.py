@@ -115,3 +115,28 @@ async def test_a_new_leader_takes_the_highest_offsets_and_missing_topics_of_the_
     second = group.brokers[await group.master()]
     assert second.offsets.queues("readers", "orders") == {0: 4, 1: 4}
     assert {"only-0", "only-1"} <= second.topics.names()
+
+
+class FailsOnce:
+    """A part of the master's role whose first start fails."""
+
+    failed = False
+
+    async def start(self) -> None:
+        if not self.failed:
+            self.failed = True
+            raise OSError("once")
+
+    async def stop(self) -> None:
+        """Nothing runs."""
+
+
+async def test_a_leader_whose_change_of_role_fails_tries_again(group: BrokerGroup) -> None:
+    """It leads all the time, so that no election would help."""
+    master = await group.master()
+    parts = [FailsOnce() for _ in range(2)]
+    for part, broker in zip(parts, [b for id, b in group.brokers.items() if id != master], strict=True):
+        broker.role.on_master(part)
+    await group.stop(master)
+    await group.master()
+    assert any(part.failed for part in parts)

@@ -31,6 +31,7 @@ from ariane.store.results import StoreDamaged
 
 log = logging.getLogger("ariane.broker")
 
+RETRY: Final = 1.0  # seconds until a change of the role that failed is tried again
 ASK_TIMEOUT: Final = 1.0  # seconds for another member to send its tables
 
 
@@ -150,7 +151,9 @@ class LedgerGroup:
                 elif self._role.is_master or self._role.epoch != term:
                     await self._role.become_slave(self._slave_id, term)
             except Exception:
-                log.exception("the change of the role failed; it is tried again at the next election")
+                # A leader that accepts nothing would keep its group from electing another one.
+                log.exception("the change of the role failed; it is tried again in %g s", RETRY)
+                asyncio.get_running_loop().call_later(RETRY, self._changed.set)
 
     async def _take_over(self, term: int) -> None:
         """Merge the other members' tables, change the role, and accept messages if this member is still the leader."""
