@@ -191,7 +191,10 @@ async def _broker(options: BrokerOptions) -> None:
     env = Env()
     check_store_folder(env.files, Path(options.store_path_root_dir))
     server = Broker(options, env)
-    async with running(server, options.listen_port, "listenPort in the configuration"):
+    port = "listenPort in the configuration"
+    if options.dledger_enable:
+        port += ", or dLegerPeers for the port of the member"
+    async with running(server, options.listen_port, port):
         _introduce_broker(options, server, [few] if few else [])
         await until_stopped()
         console.print("Stopping ...")

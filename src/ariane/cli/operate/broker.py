@@ -81,7 +81,7 @@ def drain(
 ) -> None:
     """Take a broker out of the routes for writing, so that it empties: producers turn to others, consumers go on."""
     if not undo:
-        confirm(f"Let nobody write to {name}, until `ariane broker drain {name} --undo`?", yes)
+        confirm(f"Take {name} out of the routes for writing, until `ariane broker drain {name} --undo`?", yes)
 
     async def work(admin: Admin) -> None:
         if name not in (await admin.cluster_info()).broker_addr_table:
