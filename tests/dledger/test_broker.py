@@ -47,6 +47,12 @@ async def test_sends_reach_every_member_and_survive_a_change_of_the_master(group
     assert found[0] == found[1] == found[2]
 
 
+async def test_every_member_shows_its_metrics(group: BrokerGroup) -> None:
+    await group.master()
+    for broker in group.brokers.values():
+        assert 'ariane_disk_used_ratio{folder="commitlog"}' in "\n".join(broker.monitor.registry.lines())
+
+
 async def test_a_slave_refuses_sends_as_apaches_does(group: BrokerGroup) -> None:
     master = await group.master()
     await send(group, "orders", 1, "a")

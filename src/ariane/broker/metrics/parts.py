@@ -19,8 +19,7 @@ def add_store(registry: Registry, store: MessageStore, options: LiveOptions, fil
     """Disk, flushing and failures of the store."""
 
     def folders() -> dict[str, Path]:
-        current = options.current
-        return {"store": Path(current.store_path_root_dir), "commitlog": Path(current.store_path_commit_log)}
+        return {"store": Path(options.current.store_path_root_dir), "commitlog": store.log.folder}
 
     def of_disk(figure: Callable[[Path], float]) -> Callable[[], Mapping[str, float]]:
         return lambda: {name: figure(path) for name, path in folders().items()}
