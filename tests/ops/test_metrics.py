@@ -108,3 +108,12 @@ async def test_readiness_needs_every_check_and_gives_the_reasons() -> None:
     assert b'"disk": {"ok": false, "reason": "95 % used"}' in reply.body  # type: ignore[operator]
     checks.pop()
     assert (await probes.ready()).status == 200
+
+
+def test_a_figure_that_fails_does_not_take_the_others_with_it() -> None:
+    registry = Registry()
+    registry.gauge("first", "x", lambda: 1)
+    registry.gauge("broken", "x", lambda: 1 // 0)
+    registry.gauge("last", "x", lambda: 3)
+    for _ in range(2):
+        assert {line.split()[0] for line in registry.text().splitlines() if line[0] != "#"} == {"first", "last"}

@@ -40,7 +40,7 @@ def build() -> Build:
     _need_tools()
     done = CACHE / "peers" / _fingerprint()
     if not done.exists():
-        with _locked(CACHE / "peers.lock"):
+        with locked(CACHE / "peers.lock"):
             if not done.exists():
                 _make(done)
     return Build(done)
@@ -67,7 +67,7 @@ def _fingerprint() -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -111,7 +111,7 @@ def end_recovery_at_once() -> AbstractContextManager[object]:
 
 def vote_while_a_leader_is_heard() -> AbstractContextManager[object]:
     """A leader's lease is not respected."""
-    return patch.object(Node, "_hears_leader", lambda self: False)
+    return patch.object(Node, "hears_leader", property(lambda self: False))
 
 
 def no_checksums() -> AbstractContextManager[object]:

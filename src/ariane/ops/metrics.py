@@ -5,10 +5,13 @@ loop runs, and sent in pieces: the loop does not stall, and the page is never wh
 """
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple, Protocol
+
+log = logging.getLogger("ariane.ops")
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SLICE: Final = 0.003  # seconds of work on a page before the event loop gets its turn
@@ -71,6 +74,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._sources: list[Source] = []
+        self._failed: list[Source] = []
         self._tables: dict[str, _Table] = {}
 
     def add(self, source: Source) -> None:
@@ -110,9 +114,15 @@ class Registry:
         return [metric for source in self._sources for metric in source.metrics]
 
     def collect(self) -> Collected:
-        """The rows of all families."""
+        """The rows of all families. A source that fails is left out and logged once; the others are shown."""
         for source in self._sources:
-            yield from source.collect()
+            try:
+                yield from source.collect()
+            except Exception:
+                if source not in self._failed:
+                    self._failed.append(source)
+                    name = next(iter(source.metrics)).name
+                    log.exception("figures that begin with %s cannot be read and are left out", name)
 
     def lines(self) -> Iterator[str]:
         """The page line by line; empty where the event loop may have a turn."""

@@ -7,7 +7,7 @@ import venv
 from pathlib import Path
 
 from tests.interop.other_clients.missing import PeerMissing, last_line
-from tests.peers.build import CACHE, BuildFailed, run_tool
+from tests.peers.build import CACHE, BuildFailed, locked, run_tool
 
 WHEEL = "rocketmq==0.4.4"
 DRIVER = Path(__file__).parent / "cpp" / "driver.py"
@@ -19,8 +19,9 @@ def cpp_driver() -> list[str]:
         raise PeerMissing(f"{WHEEL} has a wheel for Linux on x86-64 only")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     home = CACHE / f"cpp-client-{version}"
-    if not (home / "installed").exists():
-        _install(home)
+    with locked(CACHE / "cpp-client.lock"):  # two processes of one run may come at once
+        if not (home / "installed").exists():
+            _install(home)
     return [str(home / "bin" / "python"), str(DRIVER)]
 
 

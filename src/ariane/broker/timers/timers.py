@@ -164,7 +164,8 @@ class Timers:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         if self._wheel is not None:
-            self._write_note()
+            if self._progress:
+                self._write_note()
             self._wheel = None
 
     def load(self) -> None:

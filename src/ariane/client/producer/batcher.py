@@ -60,6 +60,7 @@ class Batcher:
         self._options = options
         self._spawn = spawn
         self._open: dict[Key, _Batch] = {}
+        self._last: dict[Key, asyncio.Task[None]] = {}  # of each chosen queue, the batch that was sent last
         self._loop = asyncio.get_running_loop()
 
     async def send(self, message: Message, queue: MessageQueue | None, timeout: float) -> SendResult:
@@ -91,13 +92,23 @@ class Batcher:
         if batch.timer is not None:
             batch.timer.cancel()
         try:
-            task = self._spawn(self._leave(key, batch))
+            task = self._spawn(self._leave(key, batch, self._last.get(key)))
         except NotRunning:
             _closed(batch)
-        else:
-            task.add_done_callback(lambda _: _closed(batch))  # also when it was cancelled before it began
+            return
+        if key[1] is not None:
+            self._last[key] = task
 
-    async def _leave(self, key: Key, batch: _Batch) -> None:
+        def done(_: object) -> None:
+            _closed(batch)  # also when it was cancelled before it began
+            if self._last.get(key) is task:
+                del self._last[key]
+
+        task.add_done_callback(done)
+
+    async def _leave(self, key: Key, batch: _Batch, before: asyncio.Task[None] | None) -> None:
+        if before is not None:  # to a chosen queue in order: neither a new connection nor an error lets one overtake
+            await asyncio.wait({before})
         wanted = [i for i, result in enumerate(batch.results) if not result.done()]  # skip cancelled callers
         messages = [batch.messages[i] for i in wanted]
         results = [batch.results[i] for i in wanted]
