@@ -1,5 +1,5 @@
 """Requests of operators, one module for each subject.
 
 Manage `topics`, `groups`, `offsets` and `config`; read `clients`, `stats`, `runtime` and messages (`queries`); `reset`
-offsets; `relay` requests to consumers; clean the `store`. `access` answers for access control, which is not there.
+offsets; `relay` requests to consumers; clean the `store`.
 """
