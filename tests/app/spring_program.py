@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.peers.build import CACHE, COPY, _locked, _need_tools, run_tool
+from tests.peers.build import CACHE, COPY, _need_tools, locked, run_tool
 from tests.peers.jvm import EXPORTS, OPENS, SMALL
 
 SOURCES = Path(__file__).parent / "spring"
@@ -23,7 +23,7 @@ def build_spring() -> str:
     files = [SOURCES / "pom.xml", *sorted(SOURCES.rglob("*.java"))]
     jars = CACHE / "spring" / f"jars-{_digest(files[:1])}"
     classes = CACHE / "spring" / f"classes-{_digest(files)}"
-    with _locked(CACHE / "spring.lock"):
+    with locked(CACHE / "spring.lock"):
         if not jars.exists():
             part = jars.with_suffix(".part")
             shutil.rmtree(part, ignore_errors=True)
