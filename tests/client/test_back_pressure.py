@@ -51,6 +51,18 @@ async def test_one_who_gives_up_leaves_no_hole() -> None:
     assert room.take(1)
 
 
+def test_a_waiter_whose_loop_is_closed_keeps_no_room() -> None:
+    room = Room(1, 100)
+    assert room.take(1)
+    loop = asyncio.new_event_loop()
+    waiting = loop.create_task(room.enter(1))
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    room.leave(1)
+    assert room.take(1)
+    waiting.get_coro().close()
+
+
 def test_a_message_larger_than_all_room_goes_alone() -> None:
     room = Room(10, 100)
     assert room.take(1000)

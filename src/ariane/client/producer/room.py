@@ -45,7 +45,10 @@ class Room:
                 self._bytes += waiter.size
                 let_in.append(waiter)
         for waiter in let_in:
-            waiter.wake()
+            try:
+                waiter.wake()
+            except RuntimeError:  # its event loop is closed: admit the next one instead
+                self.leave(waiter.size)
 
     def _fits(self, size: int) -> bool:
         """Whether there is room; one message alone always fits."""
