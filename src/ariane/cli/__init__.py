@@ -32,7 +32,10 @@ def _app(name: str, *command: str) -> None:
 
             admin(sys.argv[2:])
             return
-        with extra({"pipeline": "spark", "app": "app"}.get("".join(sys.argv[1:2]), "broker"), "the command line"):
+        with extra(
+            {"pipeline": "spark", "app": "app", "console": "console"}.get("".join(sys.argv[1:2]), "broker"),
+            "the command line",
+        ):
             from ariane.cli.app import app
         app(prog_name="ariane")
     except (ArianeError, OSError) as error:

@@ -7,6 +7,7 @@ import typer
 
 from ariane.broker import Broker, BrokerOptions
 from ariane.cli.connection import DEFAULT_NAMESRV
+from ariane.cli.console_process import DEFAULT_CONSOLE_PORT, check_console, console_process
 from ariane.cli.first_message import show_first_message
 from ariane.cli.host import advertised, is_unspecified, local_address, reach_warning, this_host
 from ariane.cli.limits import check_store_folder, few_files_warning, raise_open_files
@@ -48,6 +49,12 @@ def up(
         int | None, typer.Option(help="port of the broker's metrics; without it 5557, or any if that is taken")
     ] = None,
     first_message: Annotated[bool, typer.Option(help="send and consume one message to show that it works")] = True,
+    console_port: Annotated[
+        int | None, typer.Option("--console-port", help="port of the console; with it or --console the console runs")
+    ] = None,
+    with_console: Annotated[
+        bool, typer.Option("--console", help="run the web console too, in a process of its own, for this machine")
+    ] = False,
     log_level: Annotated[LogLevel, typer.Option("--log-level", help="which events to log")] = LogLevel.WARNING,
 ) -> None:
     """Run a whole cluster in this process: name server and broker, messages in a folder."""
@@ -58,8 +65,22 @@ def up(
     if metrics and metrics_port is not None:
         broker_metrics["metricsPromExporterPort"] = metrics_port
     names = _embedded_namesrv(store.resolve(), listen, namesrv_port).replaced(namesrv_metrics)
+    browser = None
+    if with_console or console_port is not None:
+        check_console()
+        browser = DEFAULT_CONSOLE_PORT if console_port is None else console_port
     run(
-        _up(store.resolve(), listen, reach, names, broker_port, broker_metrics, metrics_port is None, first_message),
+        _up(
+            store.resolve(),
+            listen,
+            reach,
+            names,
+            broker_port,
+            broker_metrics,
+            metrics_port is None,
+            first_message,
+            browser,
+        ),
         log_level,
     )
 
@@ -80,6 +101,7 @@ async def _up(
     broker_metrics: dict[str, Value],
     any_metrics_port: bool,
     first_message: bool,
+    console_port: int | None,
 ) -> None:
     raise_open_files()
     env = Env()
@@ -93,7 +115,8 @@ async def _up(
         broker.monitor.endpoint.any_port = any_metrics_port
         async with running(broker, broker_port, "--broker-port"):
             _introduce_up(store, format_address(advertise, name_server.port), broker)
-            await until_stopped(show_first_message(inside) if first_message else None)
+            async with console_process(inside, console_port, store / "console"):
+                await until_stopped(show_first_message(inside) if first_message else None)
             console.print("Stopping ...")
     console.print("Stopped; every message is on the disk.")
 
@@ -206,11 +229,19 @@ def _introduce_broker(options: BrokerOptions, server: Broker, warnings: list[str
         ("tells clients", server.address),
         ("name servers", options.namesrv_addr or "none: clients will not find this broker"),
         ("store", options.store_path_root_dir),
-        ("flush", "SYNC_FLUSH, on a majority" if options.dledger_enable else options.flush_disk_type),
+        ("flush", _flush(options)),
         *_operation_facts(server.monitor.endpoint.address, options.log_file),
     ]
     reach = reach_warning(options.broker_ip1, "brokerIP1 in the configuration")
     introduce("Broker", facts, [*([reach] if reach else []), *warnings])
+
+
+def _flush(options: BrokerOptions) -> str:
+    if not options.dledger_enable:
+        return options.flush_disk_type
+    if options.dledger_durable_ack:
+        return "SYNC_FLUSH, on a majority"
+    return "in memory of a majority (dLegerDurableAck=false): a power cut of the group loses acknowledged messages"
 
 
 def _role(options: BrokerOptions, server: Broker) -> str:

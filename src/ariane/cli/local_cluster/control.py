@@ -1,0 +1,184 @@
+"""`ariane cluster up|status|kill|restart|down`: a cluster of processes in a folder of this machine."""
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from ariane.cli.local_cluster.layout import LayoutName, members_of
+from ariane.cli.local_cluster.members import LOOK, STOP, left_behind
+from ariane.cli.local_cluster.supervisor import SOCKET, Supervisor
+from ariane.cli.logs import LogLevel
+from ariane.cli.operate.cluster import cluster
+from ariane.cli.operate.output import print_json, print_table
+from ariane.cli.operate.session import CONTEXT, Json, Namesrv, Profile, Watch
+from ariane.cli.screen import console
+from ariane.cli.serve import run
+from ariane.env import Env, LockHeld
+from ariane.errors import ArianeError, ConfigError
+
+DEFAULT: Final = Path("cluster")
+SOCKET_PATH_MAX: Final = 100  # bytes; the kernels allow 104 to 108
+PATIENCE: Final = 600.0  # seconds; a restart of all members waits for each
+Folder = Annotated[Path, typer.Option("--folder", help="folder of the cluster: stores, configuration, logs")]
+Which = Annotated[str, typer.Argument(help="a member, as `ariane cluster status` lists them")]
+
+
+app = typer.Typer(add_completion=False, invoke_without_command=True, context_settings=CONTEXT)
+
+
+class NotRunning(ArianeError):
+    """No supervisor answers in the folder; the text says what to do."""
+
+
+@app.callback()
+def show(
+    ctx: typer.Context, as_json: Json = False, watch: Watch = None, namesrv: Namesrv = None, profile: Profile = None
+) -> None:
+    """Show clusters and brokers: roles, versions, rates, disks. Its commands run a cluster on this machine."""
+    if ctx.invoked_subcommand is None:
+        cluster(as_json, watch, namesrv, profile)
+
+
+@app.command()
+def up(
+    layout: Annotated[LayoutName | None, typer.Option(help="which members; a folder that has some keeps them")] = None,
+    folder: Folder = DEFAULT,
+    namesrv_port: Annotated[int, typer.Option(help="port of the name server")] = 9876,
+    broker_port: Annotated[
+        int, typer.Option(help="port of the first broker; the others follow in steps of 10")
+    ] = 10911,
+) -> None:
+    """Start a layout as processes of this machine, for trying and for tests; stay until Ctrl-C."""
+    folder = folder.resolve()
+    if len(os.fsencode(folder / SOCKET)) > SOCKET_PATH_MAX:
+        raise ConfigError(f"--folder {folder}: the path is too long for a socket; choose a shorter one")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        lock = Env().files.lock(folder / "lock", f"lock held by ariane cluster up, process {os.getpid()}")
+    except LockHeld:
+        raise ConfigError(f"a cluster runs in {folder}; stop it with `ariane cluster down --folder {folder}`") from None
+    try:
+        if left_behind(folder):
+            raise ConfigError(
+                f"members run in {folder} without their supervisor; end them: `ariane cluster down --folder {folder}`"
+            )
+        wanted = _settle(folder, layout, namesrv_port, broker_port)
+        members = members_of(LayoutName(wanted["layout"]), folder, wanted["namesrv_port"], wanted["broker_port"])
+        console.print(f"[bold]{wanted['layout']}[/bold] in {folder}; name server 127.0.0.1:{wanted['namesrv_port']}")
+
+        async def supervise() -> None:
+            await Supervisor(members, folder).run()
+
+        run(supervise(), LogLevel.WARNING)
+    finally:
+        lock.release()
+
+
+def _settle(folder: Path, layout: LayoutName | None, namesrv_port: int, broker_port: int) -> dict[str, Any]:
+    """What the folder was made with; the options of the command when it is new."""
+    file = folder / "cluster.json"
+    if file.exists():
+        made: dict[str, Any] = json.loads(file.read_text())
+        if layout is not None and layout != made["layout"]:
+            raise ConfigError(f"{folder} holds a cluster of layout {made['layout']}; choose another --folder")
+        return made
+    if layout is None:
+        raise ConfigError(f"say which layout: --layout {'|'.join(LayoutName)}")
+    wanted = {"layout": layout.value, "namesrv_port": namesrv_port, "broker_port": broker_port}
+    file.write_text(json.dumps(wanted) + "\n")
+    return wanted
+
+
+@app.command()
+def status(folder: Folder = DEFAULT, as_json: Json = False) -> None:
+    """Show the members that `ariane cluster up` started: role, address, state, process."""
+    rows = _ask(folder, "status")
+    if as_json:
+        print_json(rows)
+        return
+    head = ["member", "role", "address", "state", "pid", "exit_code", "log"]
+    print_table(head, [[row[name] for name in head] for row in rows], "no members")
+
+
+@app.command()
+def kill(member: Which, folder: Folder = DEFAULT) -> None:
+    """Kill a member at once (SIGKILL), as a crash would; it stays down until it is restarted."""
+    console.print(_ask(folder, "kill", member))
+
+
+@app.command()
+def restart(
+    member: Annotated[str | None, typer.Argument(help="a member; all, one after the other, without it")] = None,
+    folder: Folder = DEFAULT,
+) -> None:
+    """Stop a member cleanly if it runs, start it, and wait until it is ready."""
+    console.print(_ask(folder, "restart", member))
+
+
+@app.command()
+def down(folder: Folder = DEFAULT) -> None:
+    """Stop all members and their supervisor; also members whose supervisor was killed. The stores stay."""
+    folder = folder.resolve()
+    try:
+        _ask(folder, "down")
+    except NotRunning:
+        left = left_behind(folder)
+        if not left and not (folder / SOCKET).exists():
+            raise
+        for pid in left:
+            _end(pid, folder)
+        (folder / SOCKET).unlink(missing_ok=True)
+        console.print(f"The supervisor was gone; {len(left)} members that it left are stopped.")
+        return
+    _await(lambda: not (folder / SOCKET).exists())
+    console.print("Stopped.")
+
+
+def _ask(folder: Path, command: str, member: str | None = None) -> Any:
+    """Send a request to the supervisor; its answer."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(PATIENCE)
+        try:
+            line.connect(str(folder.resolve() / SOCKET))
+            line.sendall(json.dumps({"command": command, "member": member}).encode() + b"\n")
+            text = line.makefile("rb").readline()
+        except OSError as error:
+            text = b""
+            reason = f" ({error})"
+        else:
+            reason = ""
+    if not text:
+        raise NotRunning(f"no cluster runs in {folder}{reason}; start one: `ariane cluster up --folder {folder}`")
+    answer = json.loads(text)
+    if "error" in answer:
+        raise ConfigError(answer["error"])
+    return answer["done"]
+
+
+def _end(pid: int, folder: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.kill(pid, number)
+            os.kill(pid, signal.SIGCONT)  # a stopped process handles SIGTERM only when it goes on
+        except ProcessLookupError:
+            return
+        if _await(lambda: pid not in left_behind(folder)):
+            return
+
+
+def _await(done: Callable[[], bool]) -> bool:
+    """Look until it is so, as long as a member gets to stop."""
+    clock = Env().clock
+    deadline = clock.monotonic() + 2 * STOP
+    while not done():
+        if clock.monotonic() > deadline:
+            return False
+        time.sleep(LOOK)
+    return True

@@ -1,0 +1,243 @@
+"""The queries of one cluster: cached for seconds, made once for all who ask at the same time, bounded in time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from ariane.client.admin import Admin
+from ariane.client.admin.brokers import BrokerStatus
+from ariane.client.admin.groups import is_system_group
+from ariane.client.admin.lag import GroupLag
+from ariane.client.options import ClientOptions
+from ariane.env import Env
+from ariane.errors import ArianeError, BrokerRefused
+from ariane.message import (
+    AUTO_CREATE_TOPIC,
+    BENCHMARK_TOPIC,
+    CHECK_MAX_TIME_TOPIC,
+    DLQ_PREFIX,
+    HALF_OP_TOPIC,
+    HALF_TOPIC,
+    OFFSET_MOVED_TOPIC,
+    REPLY_TOPIC_SUFFIX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    TIMER_TOPIC,
+    TRACE_TOPIC,
+)
+from ariane.protocol.bodies import ProducerInfo, SubscriptionGroupConfig
+from ariane.protocol.codes import ResponseCode
+
+T = TypeVar("T")
+PATIENCE: Final = 20.0  # seconds for a query
+SHARE: Final = 0.05  # of the time that a query may be under way
+AT_ONCE: Final = 8  # requests at a time for the rows of a table
+DELAYED: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
+TRANSACTIONAL: Final = frozenset({HALF_TOPIC, HALF_OP_TOPIC, CHECK_MAX_TIME_TOPIC})
+SYSTEM: Final = frozenset({AUTO_CREATE_TOPIC, SELF_TEST_TOPIC, BENCHMARK_TOPIC, OFFSET_MOVED_TOPIC, TRACE_TOPIC})
+
+
+@dataclass(frozen=True)
+class TopicRow:
+    """A topic as the list shows it."""
+
+    name: str
+    kind: str
+    brokers: tuple[str, ...]
+    read_queues: int
+    write_queues: int
+    perm: int
+    order: bool
+
+
+@dataclass
+class GroupRow:
+    """A group as the list shows it: made of one request a broker, whatever the number of groups."""
+
+    name: str
+    lag: int = 0
+    topics: set[str] = field(default_factory=set)
+    last_consumed: int = 0
+    config: SubscriptionGroupConfig | None = None
+
+
+class _Flight:
+    """A query under way, and who waits for it."""
+
+    def __init__(self, task: "asyncio.Task[Any]") -> None:
+        self.task = task
+        self.waiting = 0
+
+
+class Cluster:
+    """One cluster: its client, and what was asked lately."""
+
+    def __init__(self, name: str, options: ClientOptions, env: Env) -> None:
+        self.name = name
+        self.admin = Admin(options=options, env=env)
+        self._clock = env.clock
+        self._known: dict[str, tuple[float, Any]] = {}
+        self._flights: dict[str, _Flight] = {}
+
+    async def start(self) -> None:
+        """Start the client."""
+        await self.admin.start()
+
+    async def stop(self) -> None:
+        """Stop the client and the queries under way."""
+        for flight in self._flights.values():
+            flight.task.cancel()
+        await self.admin.close()
+
+    async def ask(self, key: str, seconds: float, make: Callable[[], Awaitable[T]]) -> T:
+        """The answer to a query, at most so many seconds old. The query is cancelled when nobody waits for it."""
+        now = self._clock.monotonic()
+        known = self._known.get(key)
+        if known is not None and known[0] > now:
+            answer: T = known[1]
+            return answer
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = self._flights[key] = _Flight(asyncio.ensure_future(self._make(key, seconds, make)))
+        flight.waiting += 1
+        try:
+            result: T = await asyncio.shield(flight.task)
+            return result
+        finally:
+            flight.waiting -= 1
+            if flight.waiting == 0 and not flight.task.done():
+                flight.task.cancel()
+
+    async def _make(self, key: str, seconds: float, make: Callable[[], Awaitable[T]]) -> T:
+        begun = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                answer = await make()
+        except TimeoutError:
+            raise ArianeError(f"the cluster did not answer within {PATIENCE:.0f} s") from None
+        finally:
+            self._flights.pop(key, None)
+        now = self._clock.monotonic()
+        self._known = {other: entry for other, entry in self._known.items() if entry[0] > now}
+        self._known[key] = (now + max(seconds, (now - begun) / SHARE), answer)  # a large cluster is asked less often
+        return answer
+
+    def forget(self) -> None:
+        """Ask again: something was changed."""
+        self._known.clear()
+
+    async def brokers(self) -> list[BrokerStatus]:
+        """Every broker with its figures."""
+        return await self.ask("brokers", 2.0, self.admin.brokers)
+
+    async def master_names(self) -> dict[str, str]:
+        """The addresses of masters, by broker name."""
+        return {one.name: one.address for one in await self.brokers() if one.broker_id == 0}
+
+    async def topics(self) -> list[TopicRow]:
+        """All topics, from one request a master."""
+        return await self.ask("topics", 5.0, self._topics)
+
+    async def _topics(self) -> list[TopicRow]:
+        masters = await self.master_names()
+        tables = await asyncio.gather(*(self.admin.topic_configs(address) for address in masters.values()))
+        found: dict[str, list[tuple[str, Any]]] = {}
+        for broker, table in zip(masters, tables, strict=True):
+            for name, config in table.topic_config_table.items():
+                found.setdefault(name, []).append((broker, config))
+        own = {*masters, *(one.cluster for one in await self.brokers())}
+        rows: list[TopicRow] = []
+        for name, configs in sorted(found.items()):
+            kind = "system" if name in own else topic_kind(name)
+            rows.append(
+                TopicRow(
+                    name,
+                    kind,
+                    tuple(broker for broker, _ in configs),
+                    sum(config.read_queue_nums for _, config in configs),
+                    sum(config.write_queue_nums for _, config in configs),
+                    min(config.perm for _, config in configs),
+                    any(config.order for _, config in configs),
+                )
+            )
+        return rows
+
+    async def groups(self) -> list[GroupRow]:
+        """All groups with their lag, from two requests a master."""
+        return await self.ask("groups", 5.0, self._groups)
+
+    async def _groups(self) -> list[GroupRow]:
+        masters = list((await self.master_names()).values())
+        configs, progress = await asyncio.gather(
+            asyncio.gather(*(self.admin.groups(address) for address in masters)),
+            asyncio.gather(*(self.admin.broker_progress(address) for address in masters)),
+        )
+        rows: dict[str, GroupRow] = {}
+        for table in configs:
+            for name, config in table.subscription_group_table.items():
+                rows.setdefault(name, GroupRow(name)).config = config
+        for broker in progress:
+            for name, stats in broker.groups.items():
+                row = rows.setdefault(name, GroupRow(name))
+                for one in stats:
+                    for queue, offsets in one.offset_table.items():
+                        row.topics.add(queue.topic)
+                        row.lag += max(0, offsets.broker_offset - max(0, offsets.consumer_offset))
+                        row.last_consumed = max(row.last_consumed, offsets.last_timestamp)
+        return sorted((row for row in rows.values() if not is_system_group(row.name)), key=lambda row: row.name)
+
+    async def group(self, name: str) -> GroupLag:
+        """One group: queues, owners, clients, conflicts."""
+        return await self.ask(f"group {name}", 2.0, lambda: self.admin.group_lag(name))
+
+    async def clients_of(self, groups: list[str]) -> dict[str, int]:
+        """How many consumers of each group are online; for the rows that a page shows."""
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def one(group: str) -> int:
+            async with slots:
+                return await self.ask(f"clients {group}", 10.0, lambda: self._clients(group))
+
+        return dict(zip(groups, await asyncio.gather(*map(one, groups)), strict=True))
+
+    async def _clients(self, group: str) -> int:
+        try:
+            return len((await self.admin.consumer_connections(group)).connection_set)
+        except BrokerRefused as error:
+            if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
+                raise
+            return 0
+
+    async def producers(self) -> list[tuple[str, str, ProducerInfo]]:
+        """Producers as (broker, group, producer)."""
+        return await self.ask("producers", 5.0, self._producers)
+
+    async def _producers(self) -> list[tuple[str, str, ProducerInfo]]:
+        masters = await self.master_names()
+        tables = await asyncio.gather(*(self.admin.producers(address) for address in masters.values()))
+        return [
+            (broker, group, info)
+            for broker, table in zip(masters, tables, strict=True)
+            for group, infos in sorted(table.items())
+            for info in infos
+        ]
+
+
+def topic_kind(name: str) -> str:
+    """What a topic is for, by its name.
+
+    >>> topic_kind("orders"), topic_kind("%RETRY%billing"), topic_kind("%DLQ%billing")
+    ('normal', 'retry', 'dead-letter')
+    """
+    if name.startswith(RETRY_PREFIX):
+        return "retry"
+    if name.startswith(DLQ_PREFIX):
+        return "dead-letter"
+    if name in DELAYED:
+        return "delay"
+    if name in TRANSACTIONAL:
+        return "transaction"
+    own = name in SYSTEM or name.startswith("rmq_sys_") or name.endswith(f"_{REPLY_TOPIC_SUFFIX}")
+    return "system" if own else "normal"

@@ -1,0 +1,1 @@
+"""The pages. `view` is what each gets, `frame` is around each, `tables` and `dialogs` are used by all."""

@@ -1,0 +1,277 @@
+"""Consumer groups: lag and time behind, owners, clients, conflicts; reset and skip with a preview."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from nicegui import ui
+
+from ariane.client.admin.offsets import END, OffsetReset
+from ariane.console.pages.charts import line_chart
+from ariane.console.pages.cluster import tile
+from ariane.console.pages.dialogs import ask, confirm
+from ariane.console.pages.frame import facts, panel, title
+from ariane.console.pages.tables import Column, DataTable, Row
+from ariane.console.pages.topics import done
+from ariane.console.pages.view import View, duration_text, time_text
+from ariane.message import RETRY_PREFIX
+
+
+async def groups_page(view: View) -> None:
+    """All groups."""
+    title(view.t("page.groups"), view.t("groups.lead"))
+
+    async def with_clients(rows: list[Row]) -> None:
+        counts = await view.cluster.clients_of([row["name"] for row in rows])
+        for row in rows:
+            row["clients"] = counts[row["name"]]
+
+    columns = [
+        Column("name", view.t("column.group"), link=lambda row: view.link("group", name=row["name"])),
+        Column("lag", view.t("column.lag"), "number", color=lambda row: "orange-9" if row["lag"] else None),
+        Column("clients", view.t("column.clients"), "number"),
+        Column("topics", view.t("column.topics")),
+        Column("last", view.t("column.last_consumed"), "time"),
+        Column("retries", view.t("column.retries"), "number"),
+    ]
+    table = DataTable(view, "groups", columns, "name", sort="lag", descending=True, enrich=with_clients)
+    if view.visitor.may("group.create"):
+        with table.bar:
+            ui.button(view.t("group.create"), icon="add", on_click=lambda: create(view)).props("unelevated no-caps")
+
+    async def load() -> None:
+        rows: list[Row] = [
+            {
+                "name": one.name,
+                "lag": one.lag,
+                "clients": None,
+                "topics": ", ".join(sorted(name for name in one.topics if not name.startswith(RETRY_PREFIX))),
+                "last": one.last_consumed,
+                "retries": None if one.config is None else one.config.retry_max_times,
+            }
+            for one in await view.cluster.groups()
+        ]
+        await table.fill(rows)
+
+    view.every(5.0, load)
+
+
+async def create(view: View) -> None:
+    """Ask for a name, then create a group, or change its retries."""
+
+    def fields() -> Callable[[], dict[str, Any]]:
+        name = ui.input(view.t("column.group")).classes("w-full").props("outlined dense autofocus")
+        retries = ui.number(view.t("column.retries"), value=16, min=-1, max=1000, precision=0).classes("w-full")
+        return lambda: {"name": name.value, "retries": retries.value}
+
+    asked = await ask(view, view.t("group.create"), "", fields, view.t("group.create"))
+    if asked is not None:
+        name, retries = str(asked["name"]).strip(), int(16 if asked["retries"] is None else asked["retries"])
+        work = view.console.changes.create_group(view.visitor, view.cluster, name, retries)
+        await view.attempt(work, view.t("done"))
+
+
+async def group_page(view: View) -> None:
+    """One group."""
+    name = view.query.get("name", "")
+    title(name)
+    with ui.row().classes("gap-2"):
+        if view.visitor.may("group.reset"):
+            ui.button(view.t("group.reset"), icon="restore", on_click=lambda: reset(view, name)).props(
+                "outline no-caps"
+            )
+            ui.button(view.t("group.skip"), icon="skip_next", on_click=lambda: reset(view, name, skip=True)).props(
+                "outline no-caps"
+            )
+        if view.visitor.may("group.delete"):
+            ui.button(view.t("group.delete"), icon="delete", on_click=lambda: delete(view, name)).props(
+                "outline no-caps color=negative"
+            )
+    tiles = ui.element("div").classes("tiles")
+    warnings = ui.column().classes("w-full gap-2")
+    with panel(view.t("group.trend")):
+        chart = line_chart(view.t("column.lag"))
+    with panel(view.t("group.queues")):
+        queues = DataTable(
+            view,
+            f"{name}-lag",
+            [
+                Column("topic", view.t("column.topic"), link=lambda row: view.link("topic", name=row["topic"])),
+                Column("broker", view.t("column.broker")),
+                Column("queue", view.t("column.queue"), "number"),
+                Column("offset", view.t("column.offset"), "number"),
+                Column("end", view.t("column.end"), "number"),
+                Column("lag", view.t("column.lag"), "number", color=lambda row: "orange-9" if row["lag"] else None),
+                Column("behind", view.t("column.behind"), "duration"),
+                Column("owner", view.t("column.owner"), "mono"),
+                Column("blocked", view.t("column.blocked")),
+            ],
+            "key",
+            sort="lag",
+            descending=True,
+        )
+    with panel(view.t("group.clients")):
+        clients = DataTable(
+            view,
+            f"{name}-clients",
+            [
+                Column("client", view.t("column.client"), "mono"),
+                Column("address", view.t("column.address")),
+                Column("language", view.t("column.language")),
+                Column("version", view.t("column.version")),
+                Column("subscription", view.t("column.subscription")),
+            ],
+            "client",
+            select=True,
+        )
+        with clients.bar:
+            ui.button(view.t("group.running"), icon="info", on_click=lambda: running(view, name, clients)).props(
+                "flat no-caps"
+            )
+
+    async def load() -> None:
+        found = await view.cluster.group(name)
+        forms = {client: one.expressions for one in found.variants for client in one.clients}
+        tiles.clear()
+        with tiles:
+            tile(view.t("column.lag"), f"{found.lag:,}")
+            tile(view.t("column.behind"), duration_text(found.behind_ms))
+            tile(view.t("column.clients"), str(len(found.clients)))
+            tile(view.t("group.rate"), f"{found.consume_tps:,.1f}/s")
+            tile(view.t("group.model"), f"{found.message_model or '-'}")
+        warnings.clear()
+        with warnings:
+            if found.abandoned:
+                ui.label(view.t("group.abandoned")).classes("warn")
+            if found.in_conflict:
+                ui.label(view.t("group.conflict")).classes("problem").props("role=alert")
+                for one in found.variants:
+                    wanted = "; ".join(f"{topic}: {words}" for topic, words in sorted(one.expressions.items()))
+                    ui.label(f"{', '.join(one.clients)} → {wanted or '-'}").classes("mono")
+            for blocked in found.blocked:
+                where = f"{blocked.queue.topic} {blocked.queue.broker_name}:{blocked.queue.queue_id}"
+                ui.label(f"{where}: {blocked.blocked}").classes("warn")
+        await queues.fill(
+            [
+                {
+                    "key": f"{one.queue.topic} {one.queue.broker_name} {one.queue.queue_id}",
+                    "topic": one.queue.topic,
+                    "broker": one.queue.broker_name,
+                    "queue": one.queue.queue_id,
+                    "offset": one.consumer_offset,
+                    "end": one.broker_offset,
+                    "lag": one.lag,
+                    "behind": one.behind_ms,
+                    "owner": one.owner,
+                    "blocked": one.blocked,
+                }
+                for one in found.queues
+            ]
+        )
+        await clients.fill(
+            [
+                {
+                    "client": one.client_id,
+                    "address": one.client_addr,
+                    "language": one.language,
+                    "version": str(one.version),
+                    "subscription": "; ".join(f"{key}: {value}" for key, value in forms.get(one.client_id, {}).items()),
+                }
+                for one in found.clients
+            ]
+        )
+        chart.show(view.console.history.series(view.cluster.name, "lag", name), (view.console.now(), found.lag))
+
+    view.every(3.0, load)
+
+
+async def running(view: View, group: str, clients: DataTable) -> None:
+    """Show what a selected client reports about itself, with its threads."""
+    if len(clients.selected) != 1:
+        ui.notify(view.t("select.one"))
+        return
+    client = clients.selected[0]["client"]
+    info = await view.attempt(view.cluster.admin.consumer_running_info(group, client, stack=True))
+    if info is None:
+        return
+    with ui.dialog() as dialog, ui.card().classes("dialog"):
+        ui.label(client).classes("dialog-title mono")
+        facts(sorted((name, value) for name, value in info.properties.items()))
+        ui.label(info.jstack or view.t("group.nostack")).classes("body-text")
+        ui.button(view.t("close"), on_click=dialog.close).props("flat no-caps")
+    dialog.on("hide", dialog.delete)
+    dialog.open()
+
+
+async def reset(view: View, group: str, *, skip: bool = False) -> None:
+    """Ask for a topic and a time, show where each queue would go, then move the group."""
+    found = await view.attempt(view.cluster.group(group))
+    if found is None:
+        return
+    topics = sorted({one.queue.topic for one in found.queues if not one.queue.topic.startswith(RETRY_PREFIX)})
+    if not topics:
+        ui.notify(view.t("group.nothing"))
+        return
+    name = view.t("group.skip" if skip else "group.reset")
+
+    def fields() -> Callable[[], dict[str, Any]]:
+        topic = ui.select(topics, value=topics[0], label=view.t("column.topic")).classes("w-full")
+        time = None
+        if not skip:
+            time = ui.input(view.t("group.time"), value=time_text(view.console.now() - 3_600_000)).classes("w-full")
+        return lambda: {"topic": topic.value, "time": None if time is None else time.value}
+
+    asked = await ask(view, name, view.t("group.skip.text" if skip else "group.reset.text"), fields, view.t("preview"))
+    if asked is None:
+        return
+    topic = str(asked["topic"])
+    try:
+        time = END if skip else parse_time(str(asked["time"]))
+    except ValueError as error:
+        ui.notify(view.t("problem", error=error), type="negative")
+        return
+    plan = await view.attempt(view.cluster.admin.reset_offline(group, topic, time, dry_run=True))
+    if plan is None:
+        return
+    again, skipped = sum(max(0, one.messages) for one in plan), sum(max(0, -one.messages) for one in plan)
+    text = view.t("group.plan", group=group, topic=topic, again=f"{again:,}", skipped=f"{skipped:,}")
+    if await confirm(view, name, text, show=lambda: show_plan(view, plan)):
+        work = view.console.changes.reset(view.visitor, view.cluster, group, topic, time)
+        await view.attempt(work, view.t("done"))
+
+
+def parse_time(text: str) -> int:
+    """A time in UTC as `2026-01-31 07:00:00`, in milliseconds; ValueError for others.
+
+    >>> parse_time("1970-01-01 00:00:01")
+    1000
+    """
+    return int(datetime.fromisoformat(text.strip()).replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def show_plan(view: View, plan: list[OffsetReset]) -> None:
+    """Where each queue would go."""
+    names = ("broker", "queue", "offset", "after")
+    ui.table(
+        columns=[{"name": one, "label": view.t(f"column.{one}"), "field": one, "align": "left"} for one in names],
+        rows=[
+            {
+                "key": number,
+                "broker": one.queue.broker_name,
+                "queue": one.queue.queue_id,
+                "offset": one.before,
+                "after": one.after,
+            }
+            for number, one in enumerate(plan)
+        ],
+        row_key="key",
+        pagination=10,
+    ).props("flat bordered dense").classes("w-full")
+
+
+async def delete(view: View, group: str) -> None:
+    """Ask, then delete a group."""
+    if await confirm(view, view.t("group.delete"), view.t("group.delete.text", name=group), word=group):
+        work = view.console.changes.delete_group(view.visitor, view.cluster, group)
+        if await view.attempt(done(work), view.t("done")):
+            ui.navigate.to(view.link("groups"))

@@ -1,0 +1,287 @@
+"""Messages: found by id, key or time; one message with its body, where each group stands with it, and changes."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from nicegui import ui
+
+from ariane.console.cluster import Cluster
+from ariane.console.pages.dialogs import ask, confirm
+from ariane.console.pages.frame import facts, panel, title
+from ariane.console.pages.groups import parse_time
+from ariane.console.pages.tables import Column, DataTable, Row
+from ariane.console.pages.view import View, bytes_text, time_text
+from ariane.errors import ArianeError, ClientError
+from ariane.message import MessageQueue, ReceivedMessage
+from ariane.protocol.ids import host_text, parse_offset_id
+
+MOST: Final = 500  # messages of a search
+MOST_BODY: Final = 64 * 1024  # bytes of a body that a page shows
+MOST_HEX: Final = 4096
+PIECE: Final = 32
+
+
+async def messages_page(view: View) -> None:
+    """Search messages."""
+    title(view.t("page.messages"), view.t("messages.lead", most=MOST))
+    known = sorted(one.name for one in await view.cluster.topics())
+    query, now = view.query, view.console.now()
+    with panel(), ui.row().classes("w-full items-end gap-3"):
+        topic = ui.select(
+            known,
+            value=query.get("topic") if query.get("topic") in known else None,
+            label=view.t("column.topic"),
+            with_input=True,
+        ).classes("min-w-64")
+        key = ui.input(view.t("messages.key"), value=query.get("key", ""))
+        number = ui.input(view.t("messages.id"), value=query.get("id", ""))
+        since = ui.input(view.t("messages.since"), value=query.get("since") or time_text(now - 3_600_000))
+        until = ui.input(view.t("messages.until"), value=query.get("until") or time_text(now + 60_000))
+        ui.button(view.t("search"), icon="search", on_click=lambda: search()).props("unelevated no-caps")
+    columns = [
+        Column("id", view.t("column.id"), "mono", link=lambda row: row["link"]),
+        Column("stored", view.t("column.stored"), "time"),
+        Column("broker", view.t("column.broker")),
+        Column("queue", view.t("column.queue"), "number"),
+        Column("offset", view.t("column.offset"), "number"),
+        Column("tags", view.t("column.tags")),
+        Column("keys", view.t("column.keys")),
+        Column("body", view.t("column.body"), "mono"),
+    ]
+    table = DataTable(view, "messages", columns, "key", sort="stored", descending=True)
+    hint = ui.label().classes("soft")
+
+    async def search() -> None:
+        if not topic.value:
+            ui.notify(view.t("messages.topic"))
+            return
+        try:
+            begin, end = parse_time(since.value or ""), parse_time(until.value or "")
+        except ValueError as error:
+            ui.notify(view.t("problem", error=error), type="negative")
+            return
+        view.visitor.user  # noqa: B018  (raises when the session is over)
+        work = find(view.cluster, topic.value, (key.value or "").strip(), (number.value or "").strip(), begin, end)
+        found = await view.attempt(work)
+        if found is not None:
+            await table.fill([message_row(view, one) for one in found])
+            hint.set_text(
+                view.t("messages.none") if not found else view.t("messages.cut") if len(found) >= MOST else ""
+            )
+
+    if query.get("topic") in known:
+        ui.timer(0.1, search, once=True)
+
+
+def message_row(view: View, message: ReceivedMessage) -> Row:
+    """A message of a table."""
+    return {
+        "key": f"{message.offset_id} {message.queue_offset}",
+        "id": message.message_id,
+        "link": view.link("message", id=message.offset_id, topic=message.topic),
+        "stored": message.store_time,
+        "broker": message.queue.broker_name or message.store_host,
+        "queue": message.queue.queue_id,
+        "offset": message.queue_offset,
+        "tags": message.tags,
+        "keys": " ".join(message.keys),
+        "body": message.body[:80].decode(errors="replace"),
+    }
+
+
+async def find(cluster: Cluster, topic: str, key: str, number: str, begin: int, end: int) -> list[ReceivedMessage]:
+    """Messages of a topic: by id, else by key, else by time; at most MOST."""
+    admin = cluster.admin
+    if number:
+        found = await admin.find_messages(topic, number)
+        if not found:
+            try:
+                found = [await by_offset_id(cluster, number)]
+            except (ArianeError, ValueError):
+                found = []
+        return found
+    if key:
+        return await admin.query_messages(topic, key, begin=begin, end=end)
+    async with asyncio.timeout(20):
+        return await by_time(cluster, topic, begin, end)
+
+
+async def by_offset_id(cluster: Cluster, number: str) -> ReceivedMessage:
+    """A message by its offset id. The id holds an address, and only brokers of the cluster are connected to."""
+    host = host_text(parse_offset_id(number)[0])
+    if host not in {one.address for one in await cluster.brokers()}:
+        raise ClientError(f"{host} is not a broker of the cluster")
+    return await cluster.admin.view_message(number)
+
+
+async def by_time(cluster: Cluster, topic: str, begin: int, end: int) -> list[ReceivedMessage]:
+    """Messages stored in a range of time, the oldest of each queue first; at most MOST of the whole topic."""
+    queues = await cluster.admin.queues(topic)
+    if not queues:
+        return []
+    most = max(PIECE, MOST // len(queues))
+
+    async def one(queue: MessageQueue) -> list[ReceivedMessage]:
+        offset = await cluster.admin.search_offset(queue, begin)
+        last = await cluster.admin.max_offset(queue)
+        found: list[ReceivedMessage] = []
+        while offset < last and len(found) < most:
+            messages, following = await cluster.admin.read(queue, offset, PIECE)
+            found += [message for message in messages if begin <= message.store_time <= end]
+            if following <= offset or (messages and messages[-1].store_time > end):
+                break
+            offset = following
+        return found
+
+    slots = asyncio.Semaphore(8)
+
+    async def bounded(queue: MessageQueue) -> list[ReceivedMessage]:
+        async with slots:
+            return await one(queue)
+
+    return [message for part in await asyncio.gather(*map(bounded, queues)) for message in part][:MOST]
+
+
+def body_forms(body: bytes) -> dict[str, str]:
+    """A body as JSON and text where it is such, and as hexadecimal digits.
+
+    >>> sorted(body_forms(b'{"a": 1}')), sorted(body_forms(bytes([255, 0])))
+    (['hex', 'json', 'text'], ['hex'])
+    """
+    shown = body[:MOST_BODY]
+    forms: dict[str, str] = {}
+    try:
+        text: str | None = shown.decode()
+    except UnicodeDecodeError:
+        text = None if len(shown) == len(body) else shown.decode(errors="replace")
+    if text is not None:
+        try:
+            value = json.loads(text)
+            if isinstance(value, dict | list):
+                forms["json"] = json.dumps(value, indent=2, ensure_ascii=False)
+        except (ValueError, RecursionError):
+            pass
+        forms["text"] = text
+    lines = []
+    for start in range(0, min(len(body), MOST_HEX), 16):
+        piece = body[start : start + 16]
+        letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)
+        lines.append(f"{start:08x}  {piece.hex(' '):47}  {letters}")
+    forms["hex"] = "\n".join(lines)
+    return forms
+
+
+async def message_page(view: View) -> None:
+    """One message."""
+    number, topic = view.query.get("id", ""), view.query.get("topic", "")
+    try:
+        message = await by_offset_id(view.cluster, number)
+    except (ArianeError, ValueError):
+        found = await view.cluster.admin.find_message(topic, number) if topic and number else None
+        if found is None:
+            raise ClientError(view.t("message.unknown", id=number)) from None
+        message = found
+    title(message.message_id)
+    with ui.row().classes("gap-2"):
+        if view.visitor.may("message.resend"):
+            ui.button(view.t("message.resend"), icon="redo", on_click=lambda: resend(view, message)).props(
+                "outline no-caps"
+            )
+        if view.visitor.may("message.consume"):
+            ui.button(view.t("message.consume"), icon="replay", on_click=lambda: consume(view, message)).props(
+                "outline no-caps"
+            )
+        if "trace" in view.console.pages:
+            target = view.link("trace", id=message.message_id)
+            ui.button(view.t("page.trace"), icon="timeline", on_click=lambda: ui.navigate.to(target)).props(
+                "flat no-caps"
+            )
+    with panel(view.t("column.body")):
+        forms = body_forms(message.body)
+        with ui.tabs().props("dense align=left no-caps") as tabs:
+            for form in forms:
+                ui.tab(form, label=view.t(f"body.{form}"))
+        with ui.tab_panels(tabs, value=next(iter(forms))).classes("w-full"):
+            for form, text in forms.items():
+                with ui.tab_panel(form).classes("p-0"):
+                    ui.label(text).classes("body-text").mark(f"body-{form}")
+        if len(message.body) > MOST_BODY:
+            ui.label(view.t("body.cut", all=bytes_text(len(message.body)))).classes("soft")
+    with panel(view.t("message.groups")):
+        table = DataTable(
+            view,
+            "track",
+            [
+                Column("group", view.t("column.group"), link=lambda row: view.link("group", name=row["group"])),
+                Column("state", view.t("column.state")),
+                Column("error", view.t("column.error")),
+            ],
+            "group",
+        )
+    with panel(view.t("message.facts")):
+        facts(
+            [
+                (view.t("column.topic"), message.topic),
+                (view.t("column.offset_id"), message.offset_id),
+                (view.t("column.queue"), f"{message.store_host} · {message.queue.queue_id} · {message.queue_offset}"),
+                (view.t("column.born"), f"{time_text(message.born_time)} · {message.born_host}"),
+                (view.t("column.stored"), time_text(message.store_time)),
+                (view.t("column.attempts"), str(message.reconsume_times)),
+                (view.t("column.size"), bytes_text(message.store_size)),
+            ]
+        )
+    with panel(view.t("message.properties")):
+        facts(sorted(message.properties.items()))
+
+    async def load() -> None:
+        key = f"track {message.offset_id}"
+        tracks = await view.cluster.ask(key, 5.0, lambda: view.cluster.admin.track(message))
+        rows = [
+            {"group": one.group, "state": view.t(f"track.{one.state.name.lower()}"), "error": one.error}
+            for one in tracks
+        ]
+        await table.fill(rows)
+
+    view.every(10.0, load)
+
+
+async def resend(view: View, message: ReceivedMessage) -> None:
+    """Ask, then send a message again."""
+    if await confirm(view, view.t("message.resend"), view.t("message.resend.text", topic=message.topic)):
+        sent = await view.attempt(view.console.changes.resend(view.visitor, view.cluster, message))
+        if sent is not None:
+            ui.notify(view.t("topic.sent", id=sent.message_id), type="positive")
+
+
+async def consume(view: View, message: ReceivedMessage) -> None:
+    """Ask for a group and a client, then have it consume the message."""
+    groups = await view.attempt(view.cluster.admin.topic_groups(message.topic)) or []
+    clients: dict[str, list[str]] = {}
+    for group in groups[:50]:
+        try:
+            online = await view.cluster.admin.consumer_connections(group)
+        except ArianeError:
+            continue
+        clients[group] = sorted(one.client_id for one in online.connection_set)
+    if not clients:
+        ui.notify(view.t("message.nobody"))
+        return
+    first = next(iter(clients))
+
+    def fields() -> Callable[[], dict[str, Any]]:
+        group = ui.select(list(clients), value=first, label=view.t("column.group")).classes("w-full")
+        client = ui.select(clients[first], value=clients[first][0], label=view.t("column.client")).classes("w-full")
+        group.on_value_change(lambda event: client.set_options(clients[event.value], value=clients[event.value][0]))
+        return lambda: {"group": group.value, "client": client.value}
+
+    text = view.t("message.consume.text")
+    asked = await ask(view, view.t("message.consume"), text, fields, view.t("message.consume"))
+    if asked is not None:
+        work = view.console.changes.consume_again(
+            view.visitor, view.cluster, message, str(asked["group"]), str(asked["client"])
+        )
+        result = await view.attempt(work)
+        if result is not None:
+            ui.notify(f"{result.consume_result} {result.remark or ''} ({result.spent_time_mills} ms)")

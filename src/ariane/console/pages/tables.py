@@ -1,0 +1,233 @@
+"""Tables: sorted, filtered, paged and exported on the server, so that a browser holds one page of rows only."""
+
+import csv
+import io
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from nicegui import events, ui
+
+from ariane.console.pages.view import View, duration_text, time_text
+
+Row = dict[str, Any]
+PAGE = 25
+CELL = """
+<q-td :props="props">
+  <a v-if="props.row[props.col.name + '__link']" :href="props.row[props.col.name + '__link']" class="cell-link">
+    {{ props.value }}</a>
+  <q-badge v-else-if="props.row[props.col.name + '__color']" :color="props.row[props.col.name + '__color']"
+    :label="props.value" class="cell-badge" />
+  <span v-else :class="props.col.mono ? 'mono' : ''">{{ props.value }}</span>
+</q-td>
+"""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column. Rows hold plain values; `kind` says how they are shown."""
+
+    name: str
+    label: str
+    kind: str = "text"
+    """`text`, `mono`, `number`, `rate`, `time` or `duration`."""
+    link: Callable[[Row], str | None] | None = None
+    color: Callable[[Row], str | None] | None = None
+
+    def shown(self, value: Any) -> str:
+        """A value as the page shows it."""
+        if value is None:
+            return "-"
+        if self.kind == "time":
+            return time_text(value)
+        if self.kind == "duration":
+            return duration_text(value)
+        if self.kind == "number":
+            return f"{value:,}"
+        if self.kind == "rate":
+            return f"{value:,.1f}"
+        return str(value)
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it is aligned right."""
+        return self.kind in ("number", "rate", "duration")
+
+
+class DataTable:
+    """A table of rows that the page loads."""
+
+    def __init__(
+        self,
+        view: View,
+        name: str,
+        columns: list[Column],
+        key: str,
+        *,
+        sort: str | None = None,
+        descending: bool = False,
+        select: bool = False,
+        enrich: Callable[[list[Row]], Awaitable[None]] | None = None,
+        page: int = PAGE,
+    ) -> None:
+        self._view = view
+        self._name = name
+        self._columns = columns
+        self._key = key
+        self._enrich = enrich
+        self._rows: list[Row] = []
+        self._filter = view.query.get("filter", "")
+        self._where: Callable[[Row], bool] | None = None
+        with ui.row().classes("w-full items-center gap-2 table-bar"):
+            field = ui.input(placeholder=view.t("table.filter"), value=self._filter, on_change=self._filtered)
+            field.props("dense outlined clearable debounce=200").classes("table-filter")
+            field.props["aria-label"] = view.t("table.filter")
+            self._count = ui.label().classes("count")
+            self.bar = ui.row().classes("items-center gap-2 ml-auto")
+            with self.bar:
+                button = ui.button(icon="download", on_click=self._export).props("flat round dense")
+                button.props["aria-label"] = view.t("table.export")
+                button.tooltip(view.t("table.export"))
+        self._table = ui.table(
+            columns=[
+                {
+                    "name": one.name,
+                    "label": one.label,
+                    "field": one.name,
+                    "sortable": True,
+                    "align": "right" if one.numeric else "left",
+                    "mono": one.kind == "mono",
+                }
+                for one in columns
+            ],
+            rows=[],
+            row_key=key,
+            selection="multiple" if select else None,
+            pagination={
+                "sortBy": sort or columns[0].name,
+                "descending": descending,
+                "page": 1,
+                "rowsPerPage": page,
+                "rowsNumber": 0,
+            },
+        ).classes("w-full data-table")
+        self._table.props("flat bordered dense :rows-per-page-options=[10,25,50,100]")
+        self._table.props["no-data-label"] = view.t("table.empty")
+        self._table.props["rows-per-page-label"] = view.t("table.rows")
+        self._table.add_slot("body-cell", CELL)
+        self._table.on("request", self._requested)
+
+    @property
+    def selected(self) -> list[Row]:
+        """The rows that are selected, as they were loaded."""
+        keys = {row[self._key] for row in self._table.selected}
+        return [row for row in self._rows if row[self._key] in keys]
+
+    def clear_selection(self) -> None:
+        """Select nothing."""
+        self._table.selected = []
+
+    async def where(self, test: Callable[[Row], bool] | None) -> None:
+        """Show only the rows that pass a test, before the filter."""
+        self._where = test
+        await self.show()
+
+    async def fill(self, rows: list[Row]) -> None:
+        """Take new rows, and keep filter, order and page."""
+        self._rows = rows
+        await self.show()
+
+    def _matching(self) -> list[Row]:
+        rows = [row for row in self._rows if self._where is None or self._where(row)]
+        words = self._filter.lower().split()
+        if words:
+            names = [column.name for column in self._columns]
+            rows = [row for row in rows if _has_all(words, row, names)]
+        order = self._table.pagination.get("sortBy")
+        if order:
+            rows.sort(key=lambda row: _sort_key(row.get(order)), reverse=bool(self._table.pagination.get("descending")))
+        return rows
+
+    async def show(self) -> None:
+        """Send the rows of the current page to the browser."""
+        rows = self._matching()
+        pagination = dict(self._table.pagination)
+        size = int(pagination.get("rowsPerPage") or PAGE)
+        last = max(1, -(-len(rows) // size))
+        page = min(int(pagination.get("page") or 1), last)
+        visible = rows[(page - 1) * size : page * size]
+        if self._enrich is not None:
+            await self._enrich(visible)
+        self._count.set_text(self._view.t("table.count", shown=len(rows), all=len(self._rows)))
+        self._table.pagination = pagination | {"page": page, "rowsNumber": len(rows)}
+        self._table.rows = [self._cells(row) for row in visible]
+
+    def _cells(self, row: Row) -> Row:
+        cells: Row = {self._key: row[self._key]}
+        for column in self._columns:
+            cells[column.name] = column.shown(row.get(column.name))
+            if column.link is not None and (target := column.link(row)) is not None:
+                cells[f"{column.name}__link"] = target
+            if column.color is not None and (color := column.color(row)) is not None:
+                cells[f"{column.name}__color"] = color
+        return cells
+
+    async def _requested(self, event: events.GenericEventArguments) -> None:
+        asked = event.args.get("pagination") if isinstance(event.args, dict) else None
+        if not isinstance(asked, dict):
+            return
+        names = {column.name for column in self._columns}
+        self._table.pagination = dict(self._table.pagination) | {
+            "sortBy": asked.get("sortBy") if asked.get("sortBy") in names else None,
+            "descending": bool(asked.get("descending")),
+            "page": max(1, _whole(asked.get("page"), 1)),
+            "rowsPerPage": min(100, max(1, _whole(asked.get("rowsPerPage"), PAGE))),
+        }
+        await self._view.attempt(self.show())
+
+    async def _filtered(self, event: events.ValueChangeEventArguments[Any]) -> None:
+        self._filter = str(event.value or "")[:200]
+        await self._view.attempt(self.show())
+
+    async def _export(self) -> None:
+        rows = self._matching()
+        content = csv_text([column.label for column in self._columns], [self._values(row) for row in rows])
+        ui.download.content(content.encode("utf-8-sig"), f"{self._name}.csv", "text/csv")
+
+    def _values(self, row: Row) -> list[Any]:
+        return [time_text(row[one.name]) if one.kind == "time" else row.get(one.name) for one in self._columns]
+
+
+def csv_text(head: list[str], rows: list[list[Any]]) -> str:
+    """Rows as CSV. Text that a spreadsheet would take for a formula begins with an apostrophe.
+
+    >>> csv_text(["a", "b"], [["=1+1", -5]])
+    "a,b\\r\\n'=1+1,-5\\r\\n"
+    """
+    out = io.StringIO()
+    writer = csv.writer(out)
+    for row in [head, *rows]:
+        writer.writerow([_guarded(value) for value in row])
+    return out.getvalue()
+
+
+def _guarded(value: Any) -> Any:
+    if isinstance(value, int | float):
+        return value
+    text = "" if value is None else str(value)
+    return f"'{text}" if text.lstrip(" ")[:1] in ("=", "+", "-", "@", "\t", "\r", "\n") and text != "-" else text
+
+
+def _has_all(words: list[str], row: Row, names: list[str]) -> bool:
+    line = " ".join(str(row.get(name, "")) for name in names).lower()
+    return all(word in line for word in words)
+
+
+def _sort_key(value: Any) -> tuple[int, float, str]:
+    if isinstance(value, int | float):
+        return (1, value, "")
+    return (0, 0, "") if value is None else (2, 0, str(value).lower())
+
+
+def _whole(value: Any, default: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else default

@@ -1,0 +1,142 @@
+"""What a page gets: who looks, at which cluster, in which language, and the parts of the console."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Protocol, TypeVar
+from urllib.parse import urlencode
+
+from nicegui import ui
+
+from ariane.console.audit import AuditLog
+from ariane.console.changes import Changes
+from ariane.console.cluster import Cluster
+from ariane.console.history import History
+from ariane.console.texts import text
+from ariane.console.users import Users
+from ariane.console.visitor import SessionEnded, Visitor
+from ariane.errors import ArianeError
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class Parts(Protocol):
+    """The parts of the console that pages use."""
+
+    users: Users
+    audit: AuditLog
+    changes: Changes
+    clusters: dict[str, Cluster]
+    history: History
+    pages: frozenset[str]
+
+    def now(self) -> int:
+        """The wall clock in milliseconds."""
+
+
+@dataclass(frozen=True)
+class View:
+    """One page in one browser."""
+
+    console: Parts
+    visitor: Visitor
+    cluster: Cluster
+    page: str
+    query: dict[str, str]
+
+    def t(self, key: str, **values: object) -> str:
+        """A text in the visitor's language."""
+        found = text(self.visitor.session.language, key)
+        return found.format(**values) if values else found
+
+    def link(self, page: str, **query: str) -> str:
+        """The address of a page of this cluster."""
+        return page_link(self.cluster.name, page, **query)
+
+    async def attempt(self, work: Awaitable[T], done: str | None = None) -> T | None:
+        """Await a change or a query; an error is shown, and None returned."""
+        try:
+            result = await work
+        except SessionEnded:
+            ui.navigate.to("/login")
+            return None
+        except (ArianeError, ValueError) as error:
+            ui.notify(str(error), type="negative", multi_line=True, close_button=self.t("close"), timeout=10_000)
+            return None
+        if done is not None:
+            ui.notify(done, type="positive")
+        return result
+
+    def every(self, seconds: float, load: Callable[[], Awaitable[None]]) -> None:
+        """Call a loader now and again while the page is open; what fails is told in a line above the content."""
+        problem = ui.label().classes("problem").props("role=alert")
+        problem.set_visibility(False)
+
+        async def step() -> None:
+            try:
+                self.visitor.user  # noqa: B018  (raises when the session is over)
+                await load()
+            except SessionEnded:
+                ui.navigate.to("/login")
+                return
+            except (ArianeError, OSError) as error:
+                problem.set_text(self.t("problem", error=error))
+                problem.set_visibility(True)
+                return
+            problem.set_visibility(False)
+
+        ui.timer(seconds, step)
+
+
+def page_link(cluster: str, page: str, **query: str) -> str:
+    """The address of a page.
+
+    >>> page_link("main", "topic", name="%RETRY%a b")
+    '/c/main/topic?name=%25RETRY%25a+b'
+    """
+    return f"/c/{cluster}/{page}" + (f"?{urlencode(query)}" if query else "")
+
+
+def time_text(ms: int) -> str:
+    """A time in milliseconds as text, in UTC; a dash for none.
+
+    >>> time_text(0), time_text(1_700_000_000_000)
+    ('-', '2023-11-14 22:13:20')
+    """
+    return "-" if ms <= 0 else f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def duration_text(ms: float) -> str:
+    """A duration as text.
+
+    >>> [duration_text(ms) for ms in (0, 850, 61_000, 7_260_000, 200_000_000)]
+    ['0', '0.8 s', '1 min 1 s', '2 h 1 min', '2 d 7 h']
+    """
+    seconds = ms / 1000
+    if seconds <= 0:
+        return "0"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    units = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+    for (unit, size), (small, part) in pairwise(units):
+        if seconds >= size:
+            rest = int(seconds % size // part)
+            return f"{int(seconds // size)} {unit}" + (f" {rest} {small}" if rest else "")
+    return f"{seconds:.0f} s"
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes as text.
+
+    >>> bytes_text(0), bytes_text(1536), bytes_text(3 << 30)
+    ('0 B', '1.5 KiB', '3.0 GiB')
+    """
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

@@ -1,0 +1,92 @@
+"""A broker with data, a console over it, and a Chromium for each file of tests."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from ariane import Admin, Message, Producer
+from tests.cluster import Cluster, cluster
+from tests.console.site import PASSWORD, Site, start_site, write_users
+
+__all__ = ["cluster"]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+HOSTILE = "<img src=x onerror=\"window.stolen='body'\"><script>window.stolen='script'</script>{{window.stolen='vue'}}"
+
+
+@pytest.fixture(scope="module")
+def site(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A console over our cluster, which has topics, messages and a group."""
+    with Admin(name_servers=cluster.namesrv) as admin:
+        admin.create_topic("orders", queues=2)
+        admin.create_group("billing")
+        with Producer("shop", name_servers=cluster.namesrv) as producer:
+            for number in range(5):
+                producer.send(Message("orders", f'{{"order": {number}}}'.encode(), keys=[f"o-{number}"], tags="eu"))
+            producer.send(Message("orders", HOSTILE.encode(), keys=["hostile"]))
+        for queue in admin.queues("orders"):
+            admin.commit("billing", queue, 1)
+    folder = tmp_path_factory.mktemp("console") / "files"
+    write_users(folder)
+    running = start_site(folder, cluster.namesrv)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A Chromium for the tests of one file.
+
+    Playwright's sync API runs an event loop in this thread until it is closed; tests of other files that are coroutines
+    could not start one. So a file that uses this fixture has no coroutine tests.
+    """
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed: apt-get install chromium")
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield running
+        running.close()
+
+
+class Tab:
+    """A page of the browser that notes errors and failed requests."""
+
+    def __init__(self, page: Page, site: Site) -> None:
+        self.page = page
+        self.site = site
+        self.problems: list[str] = []
+        page.on("console", lambda message: self._note(message.type == "error", f"console: {message.text}"))
+        page.on("pageerror", lambda error: self._note(True, f"error: {error}"))
+        page.on("response", lambda answer: self._note(answer.status >= 400, f"{answer.status} {answer.url}"))
+        page.on("requestfailed", lambda request: self._failed(request.url, str(request.failure)))
+
+    def _note(self, bad: bool, text: str) -> None:
+        if bad:
+            self.problems.append(text)
+
+    def _failed(self, url: str, failure: str) -> None:
+        self._note("ERR_ABORTED" not in failure, f"{failure} {url}")  # aborted: the test went to the next page
+
+    def log_in(self, name: str) -> None:
+        self.page.goto(self.site.url)
+        self.page.fill("[name=user]", name)
+        self.page.fill("[name=password]", PASSWORD)
+        self.page.click("button")
+        self.page.wait_for_selector("h1.page-title")
+
+    def show(self, path: str) -> None:
+        self.page.goto(f"{self.site.url}c/main/{path}")
+        self.page.wait_for_selector("h1.page-title")
+
+
+@pytest.fixture
+def tab(browser: Browser, site: Site) -> Iterator[Tab]:
+    """A tab of its own, logged in as nobody; a failed request or an error in it fails the test."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-US")
+    opened = Tab(context.new_page(), site)
+    yield opened
+    context.close()
+    assert opened.problems == []

@@ -1,0 +1,69 @@
+"""A console in a process of its own over a cluster of the tests, with users of all roles."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from ariane.console.rights import Role
+from ariane.console.users import Users
+
+PASSWORD = "correct horse battery"
+
+
+@dataclass
+class Site:
+    """A running console."""
+
+    process: "subprocess.Popen[str]"
+    url: str
+    folder: Path
+    namesrv: str
+
+    @contextmanager
+    def log_in(self, name: str, password: str = PASSWORD) -> Iterator[httpx.Client]:
+        headers = {"Origin": self.url.rstrip("/"), "Accept": "text/html"}
+        with httpx.Client(base_url=self.url, headers=headers, timeout=30) as client:
+            answer = client.post("/login", data={"user": name, "password": password})
+            assert answer.status_code == 303, answer.text
+            yield client
+
+    def stop(self) -> str:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.communicate(timeout=20)[0]
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+
+def write_users(folder: Path) -> None:
+    """Users `viewer`, `operator` and `admin` whose password is known."""
+    folder.mkdir(parents=True, exist_ok=True)
+    users = Users(folder / "users.json")
+    for role in Role:
+        users.add(role.name.lower(), role)
+        users.set_password(role.name.lower(), PASSWORD)
+
+
+def start_site(folder: Path, namesrv: str, *words: str) -> Site:
+    """Start `ariane console` and wait until it has said where it listens."""
+    command = [sys.executable, "-m", "ariane", "console", "-n", namesrv, "--port", "0", "--folder", str(folder), *words]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TERM": "dumb"}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=folder.parent
+    )
+    assert process.stdout is not None
+    said: list[str] = []
+    for line in process.stdout:
+        said.append(line)
+        if found := re.search(r"address\s+(https?://\S+)", line):
+            return Site(process, found[1], folder, namesrv)
+    raise AssertionError("the console did not start:\n" + "".join(said))
