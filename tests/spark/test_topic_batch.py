@@ -233,7 +233,7 @@ def test_a_missing_topic_or_name_server_is_an_error_that_names_it(spark: Any, ou
             True,
             "tlsInsecure=true verifies nothing",
         ),
-        ({"subexpressiontype": "LUA"}, True, "subExpressionType='LUA': must be one of TAG, SQL92"),
+        ({"subexpressiontype": "LUA"}, True, "subExpressionType='LUA': must be one of TAG, SQL92, EXPRESSION"),
         ({"commitoffsets": "true"}, True, "commitOffsets=true needs option group"),
         ({"group": "g g"}, True, "group='g g'"),
     ],

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ariane.env import Env, ManualClock
+from ariane.protocol.units import stored_properties
 from ariane.store import GetStatus, MessageStore, StoreOptions
 from ariane.store.queue.entries import BLANK_ENTRY, ENTRY
 from ariane.testing.faults import MemoryFiles
@@ -47,6 +48,9 @@ class Wants:
 
     def matches_message(self, properties: bytes) -> bool:
         return self.word in properties
+
+    def matches_unit(self, unit: memoryview) -> bool:
+        return self.matches_message(stored_properties(unit))
 
 
 def test_entries_lie_in_sparse_files_of_full_length() -> None:

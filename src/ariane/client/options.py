@@ -3,8 +3,9 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
+from ariane.client.python_filter import translate
 from ariane.remoting import TlsClient
 
 MEBIBYTE = 1 << 20
@@ -15,10 +16,40 @@ class Sql:
     """A subscription by SQL92 over properties, e.g. `Sql("amount > 10 AND region = 'eu'")`."""
 
     expression: str
+    kind: ClassVar[str] = "SQL92"
 
 
-Expression = str | Sql
-"""Which messages of a topic to consume: tags (`*`, `TagA || TagB`), or `Sql`."""
+@dataclass(frozen=True)
+class Expression:
+    """A subscription by properties and JSON bodies, e.g. `Expression("region = 'eu' AND body.total > 10")`."""
+
+    expression: str
+    kind: ClassVar[str] = "EXPRESSION"
+
+
+@dataclass(frozen=True)
+class PythonFilter:
+    """The same in a small part of Python: `PythonFilter('properties["region"] == "eu" and body["total"] > 10')`.
+
+    The source is translated into the expression language here; no broker runs Python.
+    """
+
+    source: str
+    kind: ClassVar[str] = "EXPRESSION"
+
+    @property
+    def expression(self) -> str:
+        """The translation; ValueError when the source uses more than that part of Python."""
+        return translate(self.source)
+
+
+Selector = str | Sql | Expression | PythonFilter
+"""Which messages of a topic to consume: tags (`*`, `TagA || TagB`), or one of the filters."""
+
+
+def text_and_kind(selector: Selector) -> tuple[str, str]:
+    """The text of a subscription and its expression type."""
+    return (selector, "TAG") if isinstance(selector, str) else (selector.expression, selector.kind)
 
 
 def split_addresses(addresses: str | Sequence[str] | None) -> tuple[str, ...]:

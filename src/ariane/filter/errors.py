@@ -21,3 +21,11 @@ class FilterSyntaxError(ValueError):
         self.line = line
         self.column = column
         super().__init__(f"Invalid filter expression: {reason} at line {line}, column {column}")
+
+
+class FilterFailed(Exception):
+    """A user's filter could not decide about a message; `reason` is the label of the metric."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        self.reason = reason
+        super().__init__(text)

@@ -15,8 +15,10 @@ from ariane.filter.nodes import Node, WrongOperand
 
 with extra("broker", "an SQL92 filter"):
     from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken, v_args
+    from lark.lexer import PatternRE
 
 SMALLEST_DOUBLE = 5e-324
+BODY_PATH = r"body(?:\.[a-zA-Z_$][a-zA-Z0-9_$]*|\[[0-9]{1,9}\])+"
 
 
 @v_args(inline=True)
@@ -90,6 +92,20 @@ class _Builder(Transformer[Token, Node]):
         return nodes.constant(None, Type.NOTHING, "NULL")
 
 
+@v_args(inline=True)
+class _BodyBuilder(_Builder):
+    """Adds paths into JSON bodies. All numbers are doubles, as in JSON."""
+
+    def variable(self, name: Token) -> Node:
+        return nodes.body_value(str(name)) if "." in name or "[" in name else nodes.variable(str(name))
+
+    def decimal(self, digits: Token) -> Node:
+        return nodes.constant(float(digits.rstrip("lL")), Type.DOUBLE, str(digits))
+
+    def floating(self, digits: Token) -> Node:
+        return nodes.constant(float(digits), Type.DOUBLE, str(digits))
+
+
 def _only_nodes(children: Sequence[Node | Token]) -> list[Node]:
     return [child for child in children if isinstance(child, Node)]
 
@@ -117,22 +133,34 @@ def _floating(digits: str) -> Node:
     return nodes.constant(number, Type.DOUBLE, digits)
 
 
+def _allow_paths(terminal: Any) -> Any:
+    if terminal.name == "ID":
+        terminal.pattern = PatternRE(f"{BODY_PATH}|{terminal.pattern.value}", terminal.pattern.flags)
+    return terminal
+
+
 @cache
-def _parser() -> Lark:
+def _parser(with_body: bool) -> Lark:
     return Lark.open(
-        "sql92.lark", rel_to=__file__, parser="lalr", lexer="basic", transformer=_Builder(), maybe_placeholders=False
+        "sql92.lark",
+        rel_to=__file__,
+        parser="lalr",
+        lexer="basic",
+        transformer=_BodyBuilder() if with_body else _Builder(),
+        maybe_placeholders=False,
+        edit_terminals=_allow_paths if with_body else None,
     )
 
 
-def parse(text: str) -> Node:
-    """The compiled expression, or FilterSyntaxError.
+def parse(text: str, *, with_body: bool = False) -> Node:
+    """The compiled expression, or FilterSyntaxError. `with_body` allows paths into a JSON body.
 
     As in RocketMQ's parser an expression ends before the first token that cannot continue it, and what comes after
     that token is not even looked at. The caller has checked the limits.
     """
     seen: list[Token] = []
     try:
-        return _read(_parser().parse_interactive(text), seen)
+        return _read(_parser(with_body).parse_interactive(text), seen)
     except UnexpectedToken as error:
         raise _unexpected(error) from None
     except UnexpectedCharacters as error:

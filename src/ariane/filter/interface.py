@@ -7,6 +7,8 @@ from typing import Protocol
 
 TAG = "TAG"
 SQL92 = "SQL92"
+EXPRESSION = "EXPRESSION"
+"""SQL92 extended by values of JSON bodies."""
 
 
 class MessageFilter(Protocol):

@@ -9,6 +9,7 @@ from typing import Any
 
 from ariane.filter.comparing import CONVERT, NUMBERS, Type, comparison_of, order_texts
 from ariane.filter.java_values import double_of
+from ariane.filter.json_message import path_of
 from ariane.filter.limits import DEEPEST
 
 Properties = Mapping[str, str]
@@ -39,7 +40,9 @@ class Node:
     value: Any = None
     """Of a constant."""
     prop: bool = False
-    """Just a property's name."""
+    """Just a property's name, or a path into the body."""
+    path: bool = False
+    """A path into the body."""
     boolean: bool = False
     """True, false or unknown by its nature, not by conversion."""
     depth: int = 1
@@ -58,6 +61,17 @@ def constant(value: Any, type_: Type, text: str) -> Node:
 def variable(name: str) -> Node:
     """The value of a property: a text, or unknown when the message does not have it."""
     return Node(lambda properties: properties.get(name), Type.STRING, name, prop=True)
+
+
+def body_value(name: str) -> Node:
+    """The value at a path into a JSON body, e.g. `body.items[0].sku`: a text, or unknown."""
+    path = path_of(name)
+
+    def evaluate(message: Any) -> str | None:
+        found: str | None = message.at(path)
+        return found
+
+    return Node(evaluate, Type.STRING, name, prop=True, path=True)
 
 
 def negate(node: Node) -> Node:
@@ -125,7 +139,7 @@ def is_null(node: Node) -> Node:
 
 
 def _equal(left: Node, right: Node) -> Node:
-    if left.prop and right.constant and right.value is not None:
+    if left.prop and not left.path and right.constant and right.value is not None:
         return _condition(_property_equals(left.text, right), f"({left.text} = {right.text})", left)
     first, second = left.evaluate, right.evaluate
     compare = comparison_of(left.type, right.type)
@@ -154,7 +168,7 @@ def ordered(left: Node, sign: str, right: Node) -> Node:
     for node in (left, right):
         if node.boolean or (node.constant and node.type not in NUMBERS):
             raise WrongOperand(f"Value '{node.text}' cannot be compared.")
-    if left.prop and right.type in CONVERT and right.constant:
+    if left.prop and not left.path and right.type in CONVERT and right.constant:
         return _condition(_property_ordered(left.text, sign, right), f"({left.text} {sign} {right.text})", left)
     first, second, decide = left.evaluate, right.evaluate, ORDERS[sign]
     both_texts = left.type is right.type is Type.STRING

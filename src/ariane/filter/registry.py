@@ -10,8 +10,8 @@ import msgspec
 
 from ariane.filter.bloom import Bloom
 from ariane.filter.errors import FilterBusy, FilterSyntaxError
-from ariane.filter.interface import SQL92, is_tag_type
-from ariane.filter.sql92 import Sql92Filter
+from ariane.filter.interface import EXPRESSION, SQL92, is_tag_type
+from ariane.filter.sql92 import Sql92Filter, compile_kind
 
 PRESUMED_DEAD_MS = 30_000
 
@@ -72,7 +72,7 @@ class ConsumerFilters:
         self,
         bloom: Bloom,
         clean_after_ms: int = 24 * 3600 * 1000,
-        compile: Callable[[str], Sql92Filter] = Sql92Filter,
+        compile: Callable[[str, str], object] = compile_kind,
     ) -> None:
         self.bloom = bloom
         self.clean_after_ms = clean_after_ms
@@ -147,7 +147,7 @@ class ConsumerFilters:
             return
         self._by_topic = {}
         for data in loaded:
-            if _compiles(data.expression, data.expression_type, Sql92Filter):
+            if _compiles(data.expression, data.expression_type, _compile_known):
                 self._put(_presumed_dead(data, now_ms))
 
     def _add(self, group: str, subscription: Subscription, now_ms: int) -> bool:
@@ -207,11 +207,15 @@ def _presumed_dead(data: FilterData, now_ms: int) -> FilterData:
     return replace_time(data, max(now_ms - PRESUMED_DEAD_MS, data.born_time))
 
 
-def _compiles(expression: str, expression_type: str, compile: Callable[[str], Sql92Filter]) -> bool:
-    if expression_type != SQL92:
+def _compile_known(expression: str, expression_type: str) -> object:
+    return compile_kind(expression, expression_type, None)
+
+
+def _compiles(expression: str, expression_type: str, compile: Callable[[str, str], object]) -> bool:
+    if expression_type not in (SQL92, EXPRESSION):
         return False
     try:
-        compile(expression)
+        compile(expression, expression_type)
     except (FilterSyntaxError, FilterBusy):  # the next heartbeat brings it again
         return False
     return True

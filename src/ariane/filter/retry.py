@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ariane.filter.interface import MessageFilter
+from ariane.filter.interface import SQL92, MessageFilter
 from ariane.filter.registry import ConsumerFilters
 from ariane.message import RETRY_TOPIC
 
@@ -26,4 +26,6 @@ class RetryFilter:
     def matches_message(self, properties: Mapping[str, str]) -> bool:
         """As the group's expression for the original topic says; everything when it has none."""
         data = self._filters.get(properties.get(RETRY_TOPIC, ""), self._group)
-        return data is None or data.filter.matches_message(properties)
+        if data is None or data.expression_type != SQL92:  # other filters decided at the first delivery
+            return True
+        return data.filter.matches_message(properties)

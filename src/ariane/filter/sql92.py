@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ariane.filter.errors import FilterBusy, FilterSyntaxError
+from ariane.filter.interface import EXPRESSION, SQL92
 from ariane.filter.java_values import NotConvertible
+from ariane.filter.json_message import JsonMessage
 from ariane.filter.limits import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class Sql92Filter:
         """Compile, or raise FilterSyntaxError. Without limits for an expression that met them before."""
         if limits is not None:
             limits.check(expression)
-        node = _compiled(expression)
+        node = _compiled(expression, False)
         if limits is not None and node.depth > limits.depth:
             raise FilterSyntaxError(f"nested deeper than {limits.depth}", limit="depth")
         self.expression = expression
@@ -49,6 +51,45 @@ class Sql92Filter:
             return self._evaluate(properties) is True
         except NotConvertible:
             return False
+
+
+class BodyFilter:
+    """Messages for which an expression over properties and JSON bodies is true.
+
+    >>> from ariane.filter.json_message import JsonMessage
+    >>> swedish = BodyFilter("body.customer.country = 'SE' AND body.total > 10")
+    >>> swedish.matches(JsonMessage({}, b'{"customer": {"country": "SE"}, "total": 10.5}'))
+    True
+    """
+
+    def __init__(self, expression: str, limits: Limits | None = DEFAULT_LIMITS) -> None:
+        """Compile, or raise FilterSyntaxError. Without limits for an expression that met them before."""
+        if limits is not None:
+            limits.check(expression)
+        node = _compiled(expression, True)
+        if limits is not None and node.depth > limits.depth:
+            raise FilterSyntaxError(f"nested deeper than {limits.depth}", limit="depth")
+        self._evaluate: Callable[[Any], Any] = node.evaluate
+
+    def matches(self, message: JsonMessage) -> bool:
+        """Whether the expression is true; a value that cannot be converted makes it untrue as a whole."""
+        try:
+            return self._evaluate(message) is True
+        except NotConvertible:
+            return False
+
+    def matches_unit(self, unit: memoryview) -> bool:
+        """The same for a stored message."""
+        return self.matches(JsonMessage.of_unit(unit))
+
+
+CompiledFilter = Sql92Filter | BodyFilter
+_KINDS: dict[str, Callable[[str, Limits | None], CompiledFilter]] = {SQL92: Sql92Filter, EXPRESSION: BodyFilter}
+
+
+def compile_kind(expression: str, kind: str, limits: Limits | None = DEFAULT_LIMITS) -> CompiledFilter:
+    """The filter of an expression of one of the two kinds; FilterSyntaxError when it is none."""
+    return _KINDS[kind](expression, limits)
 
 
 class ExpressionCompiler:
@@ -67,16 +108,22 @@ class ExpressionCompiler:
         self._most = limits.tokens * LARGEST_PER_SECOND
         self._left = float(self._most)
         self._filled_at = monotonic()
-        self._compiled: OrderedDict[str, Sql92Filter] = OrderedDict()
+        self._compiled: OrderedDict[tuple[str, str], CompiledFilter] = OrderedDict()
 
     def compile(self, expression: str) -> Sql92Filter:
         """The filter; FilterSyntaxError when it is none or exceeds a limit, FilterBusy when it must wait."""
-        known = self._compiled.get(expression)
+        compiled = self.compile_kind(expression, SQL92)
+        assert isinstance(compiled, Sql92Filter)
+        return compiled
+
+    def compile_kind(self, expression: str, kind: str) -> CompiledFilter:
+        """Like `compile`, for SQL92 or for an expression over bodies."""
+        known = self._compiled.get((kind, expression))
         if known is not None:
-            self._compiled.move_to_end(expression)
+            self._compiled.move_to_end((kind, expression))
             return known
         try:
-            return self._compile_new(expression)
+            return self._compile_new(expression, kind)
         except FilterSyntaxError as error:
             if error.limit:
                 self._refused(error.limit)
@@ -85,7 +132,7 @@ class ExpressionCompiler:
             self._refused("rate")
             raise
 
-    def _compile_new(self, expression: str) -> Sql92Filter:
+    def _compile_new(self, expression: str, kind: str) -> CompiledFilter:
         cost = self._limits.check(expression)
         now = self._monotonic()
         self._left = min(self._most, self._left + (now - self._filled_at) * self._most)
@@ -93,15 +140,15 @@ class ExpressionCompiler:
         if cost > self._left:
             raise FilterBusy("too many new filter expressions: try again in a second")
         self._left -= cost
-        compiled = self._compiled[expression] = Sql92Filter(expression, self._limits)
+        compiled = self._compiled[kind, expression] = compile_kind(expression, kind, self._limits)
         if len(self._compiled) > CACHED_EXPRESSIONS:
             self._compiled.popitem(last=False)
         return compiled
 
 
 @lru_cache(maxsize=CACHED_EXPRESSIONS)
-def _compiled(expression: str) -> Node:
+def _compiled(expression: str, with_body: bool) -> Node:
     # Importing the grammar's library takes 0.1 s, and most brokers never see such a filter.
     from ariane.filter.expression import parse
 
-    return parse(expression)
+    return parse(expression, with_body=with_body)

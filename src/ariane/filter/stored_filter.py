@@ -8,6 +8,7 @@ from ariane.filter.sql92 import ExpressionCompiler
 from ariane.filter.tags import TagFilter, split_tags
 from ariane.protocol.bodies import ALL_TAGS
 from ariane.protocol.properties import decode_properties
+from ariane.protocol.units import stored_properties
 
 
 class StoredPropertiesFilter:
@@ -23,6 +24,10 @@ class StoredPropertiesFilter:
         if not self.needs_properties:
             return True
         return self._inner.matches_message(decode_properties(properties.decode(errors="replace")))
+
+    def matches_unit(self, unit: memoryview) -> bool:
+        """The same for a whole stored message."""
+        return self.matches_message(stored_properties(unit))
 
 
 def compile_filter(

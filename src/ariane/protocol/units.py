@@ -39,6 +39,7 @@ V4_CHECK: Final = Struct(">iIIi4xqqi8x8xq8x4x8xi")
 _UNIT_START: Final = Struct(">iIIiiqqiq")  # the fixed part before the born host
 _UNIT_END: Final = Struct(">iqi")  # reconsume times, prepared offset, body length
 _I64: Final = Struct(">q")
+_I32: Final = Struct(">i")
 _I16: Final = Struct(">h")
 _V4_SIZE: Final = UNIT_V4.size
 MIN_UNIT: Final = _V4_SIZE + 1 + 2
@@ -55,6 +56,21 @@ V4_BODY_AT: Final = 88  # in a unit with two IPv4 hosts
 def body_crc(body: bytes | memoryview) -> int:
     """The checksum that RocketMQ stores: CRC-32 without its highest bit."""
     return crc32(body) & 0x7FFFFFFF
+
+
+def body_bounds(unit: memoryview) -> tuple[int, int]:
+    """Where the body of a whole unit begins and ends."""
+    start = V4_BODY_AT
+    sys_flag = _I32.unpack_from(unit, SYS_FLAG_AT)[0]
+    if sys_flag & (BORN_HOST_V6 | STORE_HOST_V6):
+        start += 12 * bool(sys_flag & BORN_HOST_V6) + 12 * bool(sys_flag & STORE_HOST_V6)
+    return start, start + _I32.unpack_from(unit, start - 4)[0]
+
+
+def stored_properties(unit: memoryview) -> bytes:
+    """The properties of a whole unit, as they are stored."""
+    topic_length_at = body_bounds(unit)[1]
+    return bytes(unit[topic_length_at + 1 + unit[topic_length_at] + 2 :])
 
 
 class Unit:

@@ -8,7 +8,6 @@ from ariane.store.options import StoreOptions
 from ariane.store.queue.consumequeue import ConsumeQueue
 from ariane.store.queue.entries import BLANK_SIZE, ENTRY_SIZE, entry_at
 from ariane.store.results import GetResult, GetStatus, MessageFilter
-from ariane.store.units.reading import properties_of
 
 _NOTHING: Final = memoryview(b"")
 _FILTER_BUDGET: Final = 16_000 // ENTRY_SIZE  # entries that one filtered pull examines
@@ -115,7 +114,7 @@ class Puller:
 
     @staticmethod
     def _matches(wanted: MessageFilter, memory: memoryview, at: int, size: int) -> bool:
-        return wanted.matches_message(properties_of(memory[at : at + size]))
+        return wanted.matches_unit(memory[at : at + size])
 
     def _gone(self, result: GetResult, physical: int) -> int:
         result.status = GetStatus.MESSAGE_WAS_REMOVING

@@ -108,7 +108,7 @@ class GetResult:
 
 
 class MessageFilter(Protocol):
-    """Which messages a pull wants: first by the tags code of the queue entry, then by the properties of the message."""
+    """Which messages a pull wants: first by the tags code of the queue entry, then by the message."""
 
     @property
     def needs_properties(self) -> bool:
@@ -117,7 +117,13 @@ class MessageFilter(Protocol):
 
     def matches_code(self, tags_code: int) -> bool: ...
 
-    def matches_message(self, properties: bytes) -> bool: ...
+    def matches_message(self, properties: bytes) -> bool:
+        """Whether the message can match, by its properties."""
+        ...
+
+    def matches_unit(self, unit: memoryview) -> bool:
+        """Whether the message matches, by the whole of it."""
+        ...
 
 
 @dataclass(slots=True)

@@ -69,6 +69,16 @@ def add_timers(registry: Registry, timers: Timers) -> None:
     )
 
 
+def add_filters(registry: Registry, failures: Mapping[str, int]) -> None:
+    """Filters that read bodies."""
+    registry.counters(
+        "ariane_filter_failures_total",
+        "Pulls cut short because a group's filter failed (body) or had used up its time (time)",
+        "reason",
+        lambda: dict(failures),
+    )
+
+
 def add_registration(registry: Registry, registration: Registration) -> None:
     """Whether each name server knows the broker."""
     registry.gauges(

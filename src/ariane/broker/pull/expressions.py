@@ -1,4 +1,4 @@
-"""SQL92 expressions of consumer groups, kept over restarts in consumerFilter.json."""
+"""The expressions of consumer groups, kept over restarts in consumerFilter.json."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def new_compiler(options: BrokerOptions, clock: Clock, refusals: Refusals) -> Ex
 def new_filters(options: BrokerOptions, compiler: ExpressionCompiler) -> ConsumerFilters:
     """An empty table with the Bloom filter of the options: its size is part of the file."""
     bloom = Bloom(options.max_error_rate_of_bloom_filter_percent, options.expect_consumer_num_use_filter)
-    return ConsumerFilters(bloom, options.filter_data_clean_time_span_ms, compiler.compile)
+    return ConsumerFilters(bloom, options.filter_data_clean_time_span_ms, compiler.compile_kind)
 
 
 class Expressions:

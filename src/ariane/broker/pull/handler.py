@@ -16,6 +16,7 @@ from ariane.broker.stats.counting import BrokerStats, GetCell
 from ariane.broker.tables.offsets import OffsetTable
 from ariane.env import Clock
 from ariane.errors import ResponseError
+from ariane.filter import GuardedFilter
 from ariane.message import KEYS, OFFSET_MOVED_TOPIC, TAGS
 from ariane.protocol import fastjson
 from ariane.protocol.bodies import SubscriptionGroupConfig
@@ -108,6 +109,8 @@ class PullHandler:
         most = max(kind.max_msg_nums, 1)  # as in Apache's broker, the first message is returned whatever its size
         lane = target.lane(queue_id)
         result = self._store.get_from(lane.queue, pull.queue_offset, most, filter)
+        if type(filter) is GuardedFilter:
+            _take_stop(filter, pull, result)
         if result.status is _FOUND:
             self._count(kind, lane.cell, result)
             self._answer_found(connection, request, self._suggestion(target.group, result), result)
@@ -221,3 +224,20 @@ def _illegal_queue(pull: Pulling, target: PullTarget, connection: Connection) ->
         f"topicConfig.readQueueNums:[{target.read_queues}] consumer:[/{connection.peer}]"
     )
     return ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def _take_stop(filter: GuardedFilter, pull: Pulling, result: GetResult) -> None:
+    """Let the next pull begin where the filter stopped; refuse this one when it stopped at its first message."""
+    stop = filter.take_stop()
+    if stop is None:
+        return
+    result.next_offset = stop.offset
+    if result.status is _FOUND or stop.offset > pull.queue_offset:
+        return
+    kind = pull.kind
+    whose = f"the filter of {kind.consumer_group} for {kind.topic}"
+    if stop.failure:
+        remark = f"{whose} failed at offset {stop.offset} of queue {pull.queue_id}: {stop.failure}"
+        raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+    remark = f"{whose} has used up its time (filterGroupMillisPerSecond): try again in a second"
+    raise ResponseError(ResponseCode.SYSTEM_BUSY, remark)

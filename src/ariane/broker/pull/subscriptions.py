@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.refusals import FAQ
 from ariane.broker.tables.clients import ClientTable
+from ariane.env import Clock
 from ariane.errors import ResponseError
 from ariane.filter import (
+    EXPRESSION,
+    BodyFilter,
     ConsumerFilters,
     ExpressionCompiler,
     FilterBusy,
     FilterSyntaxError,
+    GuardedFilter,
     MatchAll,
     RetryFilter,
     StoredPropertiesFilter,
+    TimeBudget,
     compile_filter,
     is_tag_type,
 )
@@ -30,13 +37,22 @@ class Subscriptions:
     """Finds the filter of each pull; None lets everything through."""
 
     def __init__(
-        self, clients: ClientTable, filters: ConsumerFilters, compiler: ExpressionCompiler, options: LiveOptions
+        self,
+        clients: ClientTable,
+        filters: ConsumerFilters,
+        compiler: ExpressionCompiler,
+        options: LiveOptions,
+        clock: Clock,
     ) -> None:
         self._clients = clients
         self._filters = filters
         self._compiler = compiler
         self._options = options
-        self._built: dict[tuple[str | None, str | None], MessageFilter | None] = {}
+        self._clock = clock
+        self._built: dict[tuple[str, str | None, str | None], MessageFilter | None] = {}
+        self._budgets: dict[str, TimeBudget] = {}
+        self.failures: Counter[str] = Counter()
+        """How often a filter could not decide about a message, by reason."""
 
     def filter_of(self, kind: PullKind, config: SubscriptionGroupConfig) -> MessageFilter | None:
         """The filter of a pull that relies on the subscription in the group's heartbeats."""
@@ -55,14 +71,14 @@ class Subscriptions:
 
     def filter_in(self, kind: PullKind) -> MessageFilter | None:
         """The filter of a pull that carries its own subscription."""
-        return self._build(kind.subscription, kind.expression_type)
+        return self._build(kind.consumer_group, kind.subscription, kind.expression_type)
 
     def _of_subscription(self, group: str, subscription: SubscriptionData, version: int) -> MessageFilter | None:
         if subscription.class_filter_mode:
             return None
         if not is_tag_type(subscription.expression_type):
             self._check_filter_data(group, subscription, version)
-        filter = self._build(subscription.sub_string, subscription.expression_type)
+        filter = self._build(group, subscription.sub_string, subscription.expression_type)
         if self._options.current.filter_support_retry and subscription.topic.startswith(RETRY_PREFIX):
             return StoredPropertiesFilter(RetryFilter(MatchAll(), group, self._filters))
         return filter
@@ -77,15 +93,18 @@ class Subscriptions:
             remark = "the consumer's consumer filter data not latest"
             raise ResponseError(ResponseCode.FILTER_DATA_NOT_LATEST, remark)
 
-    def _build(self, expression: str | None, kind: str | None) -> MessageFilter | None:
+    def _build(self, group: str, expression: str | None, kind: str | None) -> MessageFilter | None:
         if not is_tag_type(kind) and not self._options.current.enable_property_filter:
             remark = f"The broker does not support consumer to filter message by {kind}"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
-        key = (expression, kind)
+        key = (group if kind == EXPRESSION else "", expression, kind)
         if key in self._built:
             return self._built[key]
         try:
-            built = compile_filter(self._compiler, expression, kind)
+            if kind == EXPRESSION and expression:
+                built: MessageFilter | None = self._guarded(group, expression)
+            else:
+                built = compile_filter(self._compiler, expression, kind)
         except FilterSyntaxError:
             remark = "parse the consumer's subscription failed"
             raise ResponseError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark) from None
@@ -93,5 +112,17 @@ class Subscriptions:
             raise ResponseError(ResponseCode.SYSTEM_BUSY, str(error)) from None
         if len(self._built) >= _MOST_KEPT:
             self._built.clear()
+            self._budgets.clear()
         self._built[key] = built
         return built
+
+    def _guarded(self, group: str, expression: str) -> GuardedFilter:
+        """A filter that reads bodies; all filters of a group share its time."""
+        compiled = self._compiler.compile_kind(expression, EXPRESSION)
+        assert isinstance(compiled, BodyFilter)
+        monotonic = self._clock.monotonic
+        budget = self._budgets.get(group)
+        if budget is None:
+            share = self._options.current.filter_group_millis_per_second / 1000
+            budget = self._budgets[group] = TimeBudget(share, monotonic)
+        return GuardedFilter(compiled.matches_unit, budget, monotonic, self.failures)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ariane.client.options import Expression, Sql
+from ariane.client.options import Expression, Selector, Sql
 from ariane.errors import ConfigError
 from ariane.extras import MissingExtra
 from ariane.message import is_valid_name
@@ -46,7 +46,7 @@ class TopicOptions:
     fail: bool
     max_offsets: int | None
     min_partitions: int
-    expression: Expression
+    expression: Selector
     pull_timeout: float
     pull_batch: int
     commit_offsets: bool
@@ -153,30 +153,31 @@ def _point(given: SparkOptions, name: str, default: int) -> Point:
         raise ConfigError(f"option {name}={text!r}: {error}") from None
 
 
-def _expression(given: SparkOptions) -> Expression:
+def _expression(given: SparkOptions) -> Selector:
     text = given.text("subExpression") or "*"
-    if given.one_of("subExpressionType", "TAG", ("TAG", "SQL92")) == "SQL92":
-        _check_sql(text)
-        return Sql(text)
-    return text
+    kind = given.one_of("subExpressionType", "TAG", ("TAG", Sql.kind, Expression.kind))
+    if kind == "TAG":
+        return text
+    _check(text, with_body=kind == Expression.kind)
+    return Expression(text) if kind == Expression.kind else Sql(text)
 
 
-def _check_sql(text: str) -> None:
+def _check(text: str, *, with_body: bool) -> None:
     """Raise ConfigError for a malformed condition: Apache's broker answers such a pull with all messages."""
     from ariane.filter import FilterSyntaxError
 
     try:
         from ariane.filter.expression import parse
 
-        parse(text)
+        parse(text, with_body=with_body)
     except FilterSyntaxError as error:
         raise ConfigError(f"option subExpression={text!r}: {error}") from None
     except (MissingExtra, OSError) as error:  # shipped without the parser or its grammar
         log.warning("option subExpression=%r cannot be checked here, brokers will: %s", text, error)
 
 
-def tags_of(expression: Expression) -> frozenset[str]:
-    """The wanted tags; empty when all are, or when the broker filters by SQL."""
-    if isinstance(expression, Sql) or expression.strip() in ("", "*"):
+def tags_of(expression: Selector) -> frozenset[str]:
+    """The wanted tags; empty when all are, or when the broker filters by an expression."""
+    if not isinstance(expression, str) or expression.strip() in ("", "*"):
         return frozenset()
     return frozenset(tag.strip() for tag in expression.split("||") if tag.strip())

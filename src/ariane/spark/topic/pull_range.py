@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ariane.client.connect.refusals import refusal
-from ariane.client.options import Sql
+from ariane.client.options import text_and_kind
 from ariane.env import Clock, SystemClock
 from ariane.errors import ArianeError, RemotingError, StoreError
 from ariane.message import MessageQueue
@@ -128,9 +128,7 @@ class SlicePuller:
             self._ahead = stop
 
     def _ask(self, connection: BrokerConnection, span: _Span) -> None:
-        expression, kind = self.options.expression, "TAG"
-        if isinstance(expression, Sql):
-            expression, kind = expression.expression, "SQL92"
+        expression, kind = text_and_kind(self.options.expression)
         queue = self.part.queue
         header = PullMessageRequest(
             self.options.group, queue.topic, queue.queue_id, span.at, min(span.stop - span.at, self._size),

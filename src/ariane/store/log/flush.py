@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Callable
 
 from ariane.env import Clock
+from ariane.protocol.units import stored_properties
 from ariane.store.checkpoint import DurableEnd
 from ariane.store.health import Health
 from ariane.store.log.log import Log
 from ariane.store.options import StoreOptions
-from ariane.store.units.reading import has_zero_sector, properties_of
+from ariane.store.units.reading import has_zero_sector
 from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")
@@ -131,7 +132,7 @@ class Flusher:
         if span is None:
             return False
         base, _, memory = span
-        properties = properties_of(memory[at - base : stop - base])
+        properties = stored_properties(memory[at - base : stop - base])
         return 0 in properties and has_zero_sector(memory, stop - base, len(properties))
 
     def _ended(self, round_: Round, error: BaseException | None) -> None:

@@ -154,13 +154,3 @@ def store_time_of(unit: memoryview) -> int:
     sys_flag = _I32.unpack_from(unit, SYS_FLAG_AT)[0]
     found: int = _I64.unpack_from(unit, BORN_HOST_AT + (20 if sys_flag & BORN_HOST_V6 else 8))[0]
     return found
-
-
-def properties_of(unit: memoryview) -> bytes:
-    """The stored properties of a whole unit."""
-    sys_flag = _I32.unpack_from(unit, SYS_FLAG_AT)[0]
-    body_at = V4_BODY_AT
-    if sys_flag & _V6_FLAGS:
-        body_at += 12 * bool(sys_flag & BORN_HOST_V6) + 12 * bool(sys_flag & STORE_HOST_V6)
-    topic_at = body_at + _I32.unpack_from(unit, body_at - 4)[0] + 1
-    return bytes(unit[topic_at + unit[topic_at - 1] + 2 :])
