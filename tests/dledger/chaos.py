@@ -1,4 +1,4 @@
-"""Real processes: a group of three brokers whose leader is killed and paused again and again while messages are sent.
+"""Real processes: a group of three brokers whose leader is killed, paused and cut off again and again under load.
 
     python -m tests.dledger.chaos --rounds 100
 
@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,11 +32,13 @@ from ariane.protocol.units import decode_units
 from ariane.remoting import Client
 from tests.broker.talk import SMALL, pull_fields
 from tests.dledger.group import until
+from tests.dledger.link import Link
 from tests.peers import free_port
 
 TOPIC = "chaos"
 QUEUES = 4
 PATIENCE = 120.0
+FAULTS = ("kill", "pause", "drop", "stall", "deaf")  # the last three by links; deaf: it is heard and hears nothing
 
 
 @dataclass
@@ -47,23 +50,34 @@ class Result:
     failed: int = 0
     failover: list[float] = field(default_factory=list)
     """Seconds from each fault to the next acknowledged send."""
+    back: list[float] = field(default_factory=list)
+    """Seconds from the end of each fault until the member has what the leader has."""
+    faults: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
+        kinds = ", ".join(f"{count} {fault}" for fault, count in sorted(self.faults.items()))
         return (
-            f"{self.rounds} faults, {self.acknowledged} acknowledged, 0 lost, {self.failed} sends failed; "
+            f"{self.rounds} faults ({kinds}), {self.acknowledged} acknowledged, 0 lost, {self.failed} sends failed; "
             f"first acknowledged send after a fault: median {statistics.median(self.failover):.2f} s, "
-            f"longest {max(self.failover):.2f} s"
+            f"longest {max(self.failover):.2f} s; member back in sync: median {statistics.median(self.back):.2f} s, "
+            f"longest {max(self.back):.2f} s"
         )
 
 
 class Processes:
     """A name server and three brokers, each a process."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(
+        self, root: Path, *, homes: Mapping[str, Path] | None = None, options: Mapping[str, str] | None = None
+    ) -> None:
         self.root = root
+        self._homes = homes or {}
+        self._options = options or {}
         self.namesrv_port = free_port()
         self.peers = {id: free_port() for id in ("n0", "n1", "n2")}
         self.ports = {id: free_port(-2, 1) for id in self.peers}
+        self.links = {(a, b): Link(self.peers[b]) for a in self.peers for b in self.peers if a != b}
+        """How each member reaches each other one."""
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.client = Client(clock=SystemClock())
 
@@ -82,7 +96,7 @@ class Processes:
 
     def start(self, id: str) -> None:
         """Start a broker on its folder."""
-        home = self.root / id
+        home = self._homes.get(id, self.root / id)
         home.mkdir(exist_ok=True)
         options = {
             **SMALL,
@@ -93,8 +107,9 @@ class Processes:
             "enableDLegerCommitLog": "true",
             "enablePropertyFilter": "true",
             "dLegerGroup": "ledger",
-            "dLegerPeers": ";".join(f"{peer}-127.0.0.1:{port}" for peer, port in self.peers.items()),
+            "dLegerPeers": ";".join(f"{peer}-127.0.0.1:{self._way(id, peer)}" for peer in self.peers),
             "dLegerSelfId": id,
+            **self._options,
         }
         conf = home / "broker.conf"
         conf.write_text("".join(f"{name}={value}\n" for name, value in options.items()))
@@ -110,6 +125,18 @@ class Processes:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             )
 
+    def _way(self, source: str, target: str) -> int:
+        """The port by which a member reaches another; its own one for itself."""
+        return self.peers[target] if source == target else self.links[source, target].port
+
+    async def start_links(self) -> None:
+        for link in self.links.values():
+            await link.start()
+
+    def links_of(self, id: str) -> list[Link]:
+        """All links from and to a member."""
+        return [link for ends, link in self.links.items() if id in ends]
+
     def kill(self, id: str) -> None:
         process = self.running.pop(id)
         process.kill()
@@ -117,6 +144,8 @@ class Processes:
 
     async def stop(self) -> None:
         await self.client.close()
+        for link in self.links.values():
+            await link.stop()
         for name in list(self.running):
             self.running[name].send_signal(signal.SIGCONT)
             self.kill(name)
@@ -179,9 +208,7 @@ class Processes:
                     await asyncio.sleep(0.2)
 
 
-async def run(
-    root: Path, rounds: int, seed: int, *, senders: int = 4, faults: Sequence[str] = ("kill", "pause")
-) -> Result:
+async def run(root: Path, rounds: int, seed: int, *, senders: int = 4, faults: Sequence[str] = FAULTS) -> Result:
     """Torment a group; AssertionError when it breaks a promise."""
     chance = random.Random(seed)
     group, result = Processes(root), Result()
@@ -205,6 +232,7 @@ async def run(
                     await asyncio.sleep(0.02)
 
     try:
+        await group.start_links()
         group.start_name_server()
         for id in group.peers:
             group.start(id)
@@ -215,20 +243,16 @@ async def run(
             await until(lambda least=before + 50: progress[0] >= least)  # type: ignore[misc]
             id, fault = await group.leader(), chance.choice(faults)
             at, before = time.monotonic(), progress[0]
-            if fault == "kill":
-                group.kill(id)
-            else:
-                os.kill(group.running[id].pid, signal.SIGSTOP)
-                await asyncio.sleep(0)
+            begin_fault(group, id, fault)
             # Those on the way may be acknowledged still.
             await until(lambda least=before + senders: progress[0] > least)  # type: ignore[misc]
             result.failover.append(time.monotonic() - at)
-            if fault == "kill":
-                group.start(id)
-            else:
-                os.kill(group.running[id].pid, signal.SIGCONT)
+            at = time.monotonic()
+            end_fault(group, id, fault)
+            result.faults[fault] += 1
             result.rounds += 1
             await group.back(id)
+            result.back.append(time.monotonic() - at)
         ending.set()
         await asyncio.gather(*tasks)
         await group.in_sync()
@@ -238,6 +262,34 @@ async def run(
         ending.set()
         await group.stop()
     return result
+
+
+def begin_fault(group: Processes, id: str, fault: str) -> None:
+    """Kill a member, suspend it, or cut its links; clients and the name server still reach a member without links."""
+    if fault == "kill":
+        group.kill(id)
+    elif fault == "pause":
+        os.kill(group.running[id].pid, signal.SIGSTOP)
+    elif fault == "drop":
+        for link in group.links_of(id):
+            link.drop()
+    elif fault == "stall":
+        for link in group.links_of(id):
+            link.stall()
+    else:
+        for (_, target), link in group.links.items():
+            if target == id:
+                link.stall()
+
+
+def end_fault(group: Processes, id: str, fault: str) -> None:
+    """Let the member take part again."""
+    if fault == "kill":
+        group.start(id)
+    elif fault == "pause":
+        os.kill(group.running[id].pid, signal.SIGCONT)
+    for link in group.links_of(id):
+        link.heal()
 
 
 async def check(group: Processes, acknowledged: list[list[str]]) -> None:

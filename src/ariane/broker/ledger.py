@@ -79,6 +79,7 @@ class LedgerGroup:
                 peers=parse_peers(options.dledger_peers),
                 heartbeat_ms=options.dledger_heartbeat_ms,
                 election_ms=options.dledger_election_ms,
+                durable_ack=options.dledger_durable_ack,
                 preferred_leaders=tuple(id for id in options.preferred_leader_id.split(";") if id),
                 accepts=copying.allows if copying.allowed else None,
             ),

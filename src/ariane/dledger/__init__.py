@@ -1,9 +1,12 @@
 """DLedger: a log replicated by Raft, with the file and wire formats of Apache's dledger 0.3.1.
 
 member       drives the core (`ariane.raft`) with files, connections and the clock
+writer       does the core's writes; pending_appends: a leader's appends that wait for a majority
 files        one member's folder: data, index, currterm, checkpoint
 log, index   entries and their positions; `log` is a log of the store (store/log/log.py)
 entry        the format of both; state_files that of the small files; term_entry the first entry of a term
 peers        connections to the other members
-native       messages between Ariane's members; apache, wire: messages to and from Apache's
+native       messages between Ariane's members
+wire         bodies of Apache's requests; apache_requests answers those of its members, apache_sender sends ours
+group_status a client of a running group, for operators
 """

@@ -6,27 +6,26 @@ the core's work is done at once (`_work`), so that files, role and core never di
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ariane.dledger.apache import ApacheSide
+from ariane.dledger.apache_requests import ApacheRequests
+from ariane.dledger.apache_sender import ApacheSender
 from ariane.dledger.files import LedgerFiles
 from ariane.dledger.log import LedgerLog
 from ariane.dledger.native import RAFT_CODE, Records, decode, encode
 from ariane.dledger.options import MemberOptions
-from ariane.dledger.peers import Peer, PeerKind
+from ariane.dledger.peers import HostGate, Peer, PeerKind
+from ariane.dledger.pending_appends import Committed, PendingAppends
 from ariane.dledger.term_entry import term_entry
 from ariane.dledger.wire import ArianeStatus, Metadata
+from ariane.dledger.writer import LedgerWriter
 from ariane.env import Env
-from ariane.errors import ResponseError
-from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.raft import (
     AppendEntries,
     Entry,
     HardState,
-    LogStart,
     Membership,
     Message,
     Node,
@@ -34,35 +33,16 @@ from ariane.raft import (
     Role,
     RoleChange,
     SafetyViolation,
-    Write,
 )
 from ariane.remoting import Client, Connection, Server, parse_address
-from ariane.remoting import Peer as RemotePeer
 from ariane.store import MessageStore, PutStatus
 
 log = logging.getLogger("ariane.dledger")
 
-Committed = Callable[[PutStatus], None]
 _RETRY: Final = 0.5  # seconds between checks of a failed disk
 _PREFER: Final = 1.0  # seconds between checks for a preferred leader
 _NEARLY_ALL: Final = 1000  # entries that a preferred leader may lack
-_ACCEPTED: Final = "dledger.accepted"  # attribute of a connection
 _STOP: Final = 3.0  # seconds allowed for the last entries to become durable
-
-
-class HostGate:
-    """Refuses requests of hosts that are not members: any accepted host could write to the log."""
-
-    def __init__(self, accepts: Callable[[str], bool]) -> None:
-        self._accepts = accepts
-
-    def check(self, peer: RemotePeer, request: Command) -> None:
-        """Raise ResponseError for any other host."""
-        if _ACCEPTED not in peer.attributes:
-            host = parse_address(peer.peer)[0]
-            if not self._accepts(host):
-                raise ResponseError(ResponseCode.NO_PERMISSION, f"{host} is not among haAllowedPeers of this member")
-            peer.attributes[_ACCEPTED] = True
 
 
 class MemberListener(Protocol):
@@ -75,24 +55,6 @@ class MemberListener(Protocol):
     def follows(self, term: int, leader: str | None) -> None:
         """This member is not the leader, or not ready yet; messages are already refused."""
         ...
-
-
-class Waiter:
-    """An append that waits for a majority."""
-
-    __slots__ = ("deadline", "done", "end")
-
-    def __init__(self, end: int, deadline: float, done: Committed) -> None:
-        self.end = end
-        self.deadline = deadline
-        self.done = done
-
-    def settle(self, status: PutStatus) -> None:
-        """Report the outcome. An exception of the callback does not affect the group."""
-        try:
-            self.done(status)
-        except Exception:
-            log.exception("an append could not be answered")
 
 
 class Member:
@@ -115,11 +77,8 @@ class Member:
         self._working = False
         self._frozen = ""  # why this member is stopped: a disk failed, or the group's messages contradict each other
         self._incoming: Records = {}
-        self._unsynced: deque[tuple[int, int]] = deque()  # number of a write, and the end of the log after it
-        self._syncing = False
-        self._votes: deque[HardState] = deque()
-        self._voting = False
-        self._waiters: deque[Waiter] = deque()
+        self._writer = LedgerWriter(files, store, self, options.durable_ack)
+        self._appends = PendingAppends(env.clock, options.commit_timeout_ms)
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._mixed = False
@@ -129,9 +88,10 @@ class Member:
             for id, address in sorted(options.peers.items())
             if id != options.id
         }
-        self._apache = ApacheSide(self)
+        requests = ApacheRequests(self)
+        self._apache = ApacheSender(self, requests.answer)
         self._server = Server(
-            {RAFT_CODE: self._receive, **self._apache.handlers},
+            {RAFT_CODE: self._receive, **requests.handlers},
             clock=env.clock,
             gates=() if options.accepts is None else (HostGate(options.accepts),),
             name="dledger",
@@ -161,7 +121,7 @@ class Member:
         elif not self.peers:
             self._begin(HardState())
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(work) for work in (self._checkpoints(), self._expire(), self._prefer())]
+        self._tasks = [loop.create_task(work) for work in (self._checkpoints(), self._appends.expire(), self._prefer())]
 
     async def stop(self) -> None:
         """Stop taking part, make the log durable and store a checkpoint."""
@@ -176,6 +136,7 @@ class Member:
         for peer in self.peers.values():
             await peer.stop()
         await self._client.close()
+        self._writer.stop()
         node, self._node = self._node, None
         if node is None:
             return
@@ -259,8 +220,7 @@ class Member:
         elif not self.serving:
             done(PutStatus.UNKNOWN_ERROR)
         else:
-            deadline = self._env.clock.monotonic() + self.options.commit_timeout_ms / 1000
-            self._waiters.append(Waiter(end, deadline, done))
+            self._appends.add(end, done)
 
     def _when_replicated(self, end: int, done: Callable[[bool], None]) -> None:
         self.when_committed(end, lambda status: done(status is PutStatus.OK))
@@ -303,9 +263,9 @@ class Member:
             node.step(message)
             self._work()
         except SafetyViolation as error:
-            self._freeze(f"{error}")
+            self.freeze(f"{error}")
         except (OSError, ValueError) as error:
-            self._freeze(f"the entries of {message.source} could not be written: {error}")
+            self.freeze(f"the entries of {message.source} could not be written: {error}")
         finally:
             self._incoming = {}
 
@@ -409,10 +369,9 @@ class Member:
         try:
             while ready := node.ready():
                 if ready.hard_state is not None:
-                    self._votes.append(ready.hard_state)
-                    self._store_vote()
+                    self._writer.store_vote(ready.hard_state)
                 if ready.write is not None:
-                    self._write(ready.write)
+                    self._writer.write(ready.write, self._incoming)
                 for message in ready.messages:
                     self._send(message)
                 if ready.role is not None:
@@ -446,91 +405,24 @@ class Member:
                 return None
         return self._files.log.record(entry.position, entry.size)
 
-    def _store_vote(self) -> None:
-        if self._voting or not self._votes:
-            return
-        self._voting = True
-        state = self._votes[-1]  # superseded: an older one need not be stored
-        self._votes.clear()
-        task = asyncio.get_running_loop().create_task(asyncio.to_thread(self._files.save_hard_state, state))
-
-        def stored(done: asyncio.Task[None]) -> None:
-            self._voting = False
-            if done.cancelled() or self._node is None:
-                return
-            if (error := done.exception()) is not None:
-                self._freeze(f"term and vote could not be stored: {error}")
-                return
-            self._node.vote_stored(state)
-            self._store_vote()
+    def persisted(self, number: int) -> None:
+        """The log writes up to this number are durable."""
+        if self._node is not None:
+            self._node.persisted(number)
             self._work()
 
-        task.add_done_callback(stored)
-
-    def _write(self, write: Write) -> None:
-        """Change the log's files, and report when that is durable."""
-        ledger = self._files.log
-        if write.reset is not None:
-            self._reset(write.reset)
-        if write.truncate_from is not None:
-            end = ledger.end_of(write.truncate_from - 1)
-            self._unsynced = deque((number, min(at, end)) for number, at in self._unsynced)
-            self._store.truncate(end)
-        for entry in write.entries:
-            if entry.index > ledger.last_index:
-                record = self._incoming.get((entry.index, entry.term))
-                if record is None:
-                    raise ValueError(f"entry {entry.index} of term {entry.term} did not come with its message")
-                ledger.append_entry(record)
-        ledger.commit()
-        ledger.index.flush()
-        self._unsynced.append((write.number, ledger.stored))
-        self._sync()
-
-    def _reset(self, start: LogStart) -> None:
-        """The leader has deleted entries that this member lacks: start over with the entry before `start`."""
-        record = self._incoming.get((start.index - 1, start.previous_term))
-        if record is None:
-            raise ValueError(f"entry {start.index - 1} did not come with the order to begin after it")
-        ledger = self._files.log
-        log.warning("the group has deleted what this member lacks: its log begins again at entry %d", start.index - 1)
-        self._unsynced.clear()
-        self._store.restart_log(ledger.clear, start.position - len(record))
-        ledger.append_entry(record)
-        ledger.commit()
-        ledger.show(ledger.stored)
-
-    def _sync(self) -> None:
-        if self._syncing or not self._unsynced:
-            return
-        self._syncing = True
-        self._store.flusher.wait(self._unsynced[-1][1], self._synced)
-
-    def _synced(self, ok: bool) -> None:
-        self._syncing = False
-        node = self._node
-        if node is None:
-            return
-        if not ok and "flush" in self._store.health.reasons:
-            self._freeze("the disk fails", "flush")
-            return
-        flushed, number = self._files.log.flushed, 0
-        while self._unsynced and self._unsynced[0][1] <= flushed:
-            number = self._unsynced.popleft()[0]
-        self._sync()
-        if number:
-            node.persisted(number)
-            if not self._working:
-                self._work()
+    def vote_stored(self, state: HardState) -> None:
+        """Term and vote are durable."""
+        if self._node is not None:
+            self._node.vote_stored(state)
+            self._work()
 
     def _committed(self, index: int) -> None:
         """Make committed entries readable, dispatch them, and answer the appends that wait for them."""
         ledger = self._files.log
         ledger.show(ledger.end_of(index))
         self._store.dispatch_now()
-        end = ledger.end
-        while self._waiters and self._waiters[0].end <= end:
-            self._waiters.popleft().settle(PutStatus.OK)
+        self._appends.committed(ledger.end)
         self._serve_when_ready()
 
     # -- roles ---------------------------------------------------------------------------------------------------------
@@ -549,7 +441,7 @@ class Member:
         try:
             term_entry(ledger, change.term, self._env.clock.now_ms())
         except OSError as error:
-            self._freeze(f"no room for the first entry of a term: {error}", "room")
+            self.freeze(f"no room for the first entry of a term: {error}", "room")
         self._serve_when_ready()
 
     def _serve_when_ready(self) -> None:
@@ -570,12 +462,9 @@ class Member:
         """Accept no more messages, and answer waiting appends with an unknown outcome."""
         self._store.health.accepts_messages(False)
         self.serving = False
-        if self._waiters:
-            log.warning("%d messages were not acknowledged: %s", len(self._waiters), reason)
-        while self._waiters:
-            self._waiters.popleft().settle(PutStatus.UNKNOWN_ERROR)
+        self._appends.lose(reason)
 
-    def _freeze(self, reason: str, until: str = "") -> None:
+    def freeze(self, reason: str, until: str = "") -> None:
         """Stop taking part: others elect a leader. `until` names the store's problem that must be cleared first."""
         if self._frozen:
             return
@@ -596,18 +485,10 @@ class Member:
             return
         log.warning("this member takes part again")
         self._frozen = ""
-        self._sync()
+        self._writer.sync()
         self._tick()
 
     # -- upkeep --------------------------------------------------------------------------------------------------------
-
-    async def _expire(self) -> None:
-        """Answer the appends that timed out; their messages may still be committed."""
-        while True:
-            await self._env.clock.sleep(0.1)
-            now = self._env.clock.monotonic()
-            while self._waiters and self._waiters[0].deadline <= now:
-                self._waiters.popleft().settle(PutStatus.OS_PAGE_CACHE_BUSY)
 
     async def _prefer(self) -> None:
         """Transfer the leadership to a preferred member that has nearly all entries."""

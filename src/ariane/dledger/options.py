@@ -28,6 +28,8 @@ class MemberOptions:
     commit_timeout_ms: int = 2500
     """How long an append may wait for a majority."""
     checkpoint_ms: int = 3000
+    durable_ack: bool = True
+    """Whether entries count when they are synced; otherwise once they are written, which a power cut can undo."""
     preferred_leaders: tuple[str, ...] = ()
     accepts: Callable[[str], bool] | None = None
     """Whether requests from a host are answered; None: from any."""

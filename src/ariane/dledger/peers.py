@@ -8,14 +8,17 @@ from typing import Final
 
 from ariane.dledger.wire import METADATA, Metadata
 from ariane.env import Clock
-from ariane.errors import ArianeError
+from ariane.errors import ArianeError, ResponseError
+from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
-from ariane.remoting import Client, Connection
+from ariane.remoting import Client, Connection, parse_address
+from ariane.remoting import Peer as RemotePeer
 
 log = logging.getLogger("ariane.dledger")
 
 RECONNECT: Final = 0.2  # seconds
 ASK_TIMEOUT: Final = 3.0
+_ACCEPTED: Final = "dledger.accepted"  # attribute of a connection
 
 
 class PeerKind(Enum):
@@ -116,3 +119,18 @@ class Peer:
         if self.kind is not kind:
             log.info("%s at %s runs %s", self.id, self.address, "Ariane" if kind is PeerKind.ARIANE else "Apache's")
             self.kind = kind
+
+
+class HostGate:
+    """Refuses requests of hosts that are not members: any accepted host could write to the log."""
+
+    def __init__(self, accepts: Callable[[str], bool]) -> None:
+        self._accepts = accepts
+
+    def check(self, peer: RemotePeer, request: Command) -> None:
+        """Raise ResponseError for any other host."""
+        if _ACCEPTED not in peer.attributes:
+            host = parse_address(peer.peer)[0]
+            if not self._accepts(host):
+                raise ResponseError(ResponseCode.NO_PERMISSION, f"{host} is not among haAllowedPeers of this member")
+            peer.attributes[_ACCEPTED] = True

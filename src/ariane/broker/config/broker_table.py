@@ -116,6 +116,7 @@ OWN_OPTIONS = (
     *LOG_OPTIONS,
     Option("dLegerHeartbeatInterval", int, 150, low=10, high=60000, own=True, attr="dledger_heartbeat_ms"),
     Option("dLegerElectionTimeout", int, 1000, low=20, high=600000, own=True, attr="dledger_election_ms"),
+    Option("dLegerDurableAck", bool, True, own=True, attr="dledger_durable_ack"),
     # Limits; `remoting/limits.py` has the table. What one account may take leaves room for the others.
     Option("autoCreateTopicMax", int, 20000, own=True),
     Option("autoCreateTopicPerAccountMax", int, 18000, own=True),
@@ -151,6 +152,7 @@ OWN_OPTIONS = (
     Option("filterExpressionMaxLength", int, DEFAULT_LIMITS.length, low=1, own=True),
     Option("filterExpressionMaxTokens", int, DEFAULT_LIMITS.tokens, low=1, own=True),
     Option("filterExpressionMaxDepth", int, DEFAULT_LIMITS.depth, low=1, high=DEEPEST, own=True),
+    Option("filterGroupMillisPerSecond", int, 200, low=1, high=1000, own=True),
     Option(
         "rocketmq.broker.rebalance.lockMaxLiveTime",
         int,

@@ -199,6 +199,8 @@ class BrokerOptions:
     dledger_heartbeat_ms: int
     """Between members that all run Ariane."""
     dledger_election_ms: int
+    dledger_durable_ack: bool
+    """Acknowledge what a majority has on disk; otherwise in memory, for comparisons."""
     bind_address: str
     """The address to listen on."""
     frame_max_length: int
@@ -212,6 +214,8 @@ class BrokerOptions:
     filter_expression_max_tokens: int
     """Names, values, operators and brackets of an SQL92 expression: what it costs to compile and to evaluate."""
     filter_expression_max_depth: int
+    filter_group_millis_per_second: int
+    """Time that the filters of a group that read bodies may use in a second."""
     dlq_topic_perm: int
     """Permission of a dead-letter topic created on demand; the documents say 2, 4.9.7 makes it 6."""
     timer_wheel_enable: bool
