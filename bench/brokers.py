@@ -89,7 +89,7 @@ class Ariane:
         self.namesrv = self._start_names(home, free_port()) if namesrv else ""
         (home / "broker.conf").write_text(settings(port, self.namesrv, home / "store", flush) + more)
         started = time.monotonic()
-        self._broker = _start(home, "broker", ["-c", str(home / "broker.conf")])
+        self._broker = start_ariane(home, "broker", ["-c", str(home / "broker.conf")])
         try:
             until(lambda: listening(port), 60, "our broker")
         except TimeoutError:
@@ -99,7 +99,7 @@ class Ariane:
         self.pid = self._broker.pid
 
     def _start_names(self, home: Path, port: int) -> str:
-        self._names = _start(home, "namesrv", ["--listen-port", str(port)])
+        self._names = start_ariane(home, "namesrv", ["--listen-port", str(port)])
         until(lambda: listening(port), 30, "our name server")
         return f"127.0.0.1:{port}"
 
@@ -111,7 +111,8 @@ class Ariane:
             process.wait(60)
 
 
-def _start(home: Path, what: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+def start_ariane(home: Path, what: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    """Start a command of ours, as installed."""
     command = [os.environ.get("ARIANE", str(Path(sys.executable).parent / "ariane")), what, *arguments]
     with (home / f"{what}.log").open("wb") as log:
         return subprocess.Popen(command, cwd=home, stdout=log, stderr=subprocess.STDOUT)

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ class Load:
     """A load process; `run` gives what it measured."""
 
     def __init__(self, command: list[str], world: dict[str, str] | None = None) -> None:
+        self.started = time.perf_counter()
+        """When the process was started."""
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=world
         )

@@ -1,9 +1,12 @@
 """`python -m bench.pair`: a master with its slave, Apache's pair and ours in turn, by the same Java client.
 
-- ASYNC_MASTER alone and with a slave: what the slave adds to the master's CPU a message, and what the slave takes.
-- SYNC_MASTER: messages/s and latency. Both pairs promise the same (the slave has received the message); a row of its
-  own shows our default, where the slave has flushed it.
-- Catch-up: a slave with an empty disk copies a large log, with and without senders at the master.
+- `async`: ASYNC_MASTER alone and with a slave: what the slave adds to the master's CPU a message, and what it takes.
+- `sync`: SYNC_MASTER: messages/s and latency. Both pairs promise the same (the slave has received the message); rows of
+  their own show our default, where the slave has flushed it.
+- `catch-up`: a slave with an empty disk copies a large log, with and without senders at the master.
+
+All brokers of `async` and `sync` run at once and are loaded in turn, in short rounds, so that neighbours share the
+machine's mood; the medians of the rounds are compared at the end.
 """
 
 import argparse
@@ -12,8 +15,11 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bench.brokers import Apache, Ariane, UnderTest
@@ -100,40 +106,84 @@ def measured(load: Load, pair: Pair, case: str, **arguments: object) -> Row:
     }
 
 
-def run(folder: Path, millis: int, warm: int, log_bytes: int) -> list[Row]:
+def run(folder: Path, options: argparse.Namespace) -> list[Row]:
     """All figures of both pairs."""
     jars, rows = build(), list[Row]()
     load = java_load(jars, folder / "java")
-    sync = {"size": 128, "millis": millis}
 
     def note(row: Row) -> None:
         rows.append(row)
         print("  ".join(f"{k} {v:,.1f}" if isinstance(v, float) else f"{k} {v}" for k, v in row.items()), flush=True)
 
-    def warmed(made: Pair) -> None:
-        load.run("sync", namesrv=made.master.namesrv, topic="warm", threads=16, size=128, millis=warm)
-
     try:
-        for kind in ("apache", "ariane"):
-            with pair(jars, kind, folder, "ASYNC_MASTER") as made:
-                warmed(made)
-                note({"pair": kind, "case": "ASYNC_MASTER alone", **measured(load, made, "sync", threads=64, **sync)})
-                made.start_slave()
-                warmed(made)
-                note({"pair": kind, "case": "ASYNC_MASTER, slave", **measured(load, made, "sync", threads=64, **sync)})
-            reports = [("received", "haReport=received\n")] + ([("flushed", "")] if kind == "ariane" else [])
-            for report, more in reports:
-                with pair(jars, kind, folder, "SYNC_MASTER", more) as made:
-                    made.start_slave()
-                    warmed(made)
-                    for threads in (16, 64):
-                        row = measured(load, made, "sync", threads=threads, **sync)
-                        note({"pair": kind, "case": f"SYNC_MASTER {threads} threads, {report}", **row})
-            if log_bytes:
-                catch_up(jars, kind, folder, load, log_bytes, millis, note)
+        if "async" in options.cases:
+            in_turn(jars, folder, load, options, ASYNC, note)
+        if "sync" in options.cases:
+            in_turn(jars, folder, load, options, SYNC, note)
+        if "catch-up" in options.cases:
+            for kind in ("apache", "ariane"):
+                catch_up(jars, kind, folder, load, options.log, options.millis, note)
     finally:
         load.stop()
     return rows
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A pair under load: the name of its rows, who made it, and its configuration."""
+
+    name: str
+    kind: str
+    role: str
+    more: str = ""
+    slave: bool = True
+
+
+ASYNC = [
+    Contestant("apache, slave", "apache", "ASYNC_MASTER"),
+    Contestant("ariane alone", "ariane", "ASYNC_MASTER", slave=False),
+    Contestant("ariane, slave", "ariane", "ASYNC_MASTER"),
+]
+SYNC = [
+    Contestant("apache, received", "apache", "SYNC_MASTER"),
+    Contestant("ariane, received", "ariane", "SYNC_MASTER", "haReport=received\n"),
+    Contestant("ariane, flushed", "ariane", "SYNC_MASTER"),
+]
+
+
+def in_turn(
+    jars: Build,
+    folder: Path,
+    load: Load,
+    options: argparse.Namespace,
+    contestants: list[Contestant],
+    note: Callable[[Row], None],
+) -> None:
+    """Load each pair in turn, `options.rounds` times; then the medians, and their ratio to the first contestant's."""
+    measured_rows: list[Row] = []
+    with ExitStack() as stack:
+        pairs = {c: stack.enter_context(pair(jars, c.kind, folder, c.role, c.more)) for c in contestants}
+        for contestant, made in pairs.items():
+            if contestant.slave:
+                made.start_slave()
+            # A JIT compiler needs its time; Python only has caches to fill.
+            millis = options.warm if contestant.kind == "apache" else min(options.warm, 3000)
+            load.run("sync", namesrv=made.master.namesrv, topic="warm", threads=16, size=128, millis=millis)
+        for number, threads in product(range(options.rounds), (16, 64)):
+            for contestant, made in pairs.items():
+                row = measured(load, made, "sync", threads=threads, size=128, millis=options.millis)
+                row = {"case": contestant.role, "pair": contestant.name, "threads": threads, "round": number, **row}
+                measured_rows.append(row)
+                note(row)
+    for threads in (16, 64):
+        base: Row = {}
+        for contestant in contestants:
+            own = [row for row in measured_rows if (row["pair"], row["threads"]) == (contestant.name, threads)]
+            names = [name for name in ("rate", "p50", "p99", "master_us", "slave_us") if name in own[0]]
+            middle = {name: median(row[name] for row in own) for name in names}
+            base = base or middle
+            ratios = {f"{name}_ratio": round(middle[name] / base[name], 2) for name in names if base.get(name)}
+            note({"case": f"{contestant.role} median", "pair": contestant.name, "threads": threads, **middle, **ratios})
 
 
 def catch_up(
@@ -160,14 +210,16 @@ def catch_up(
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m bench.pair", description=__doc__)
-    parser.add_argument("--millis", type=int, default=6000, help="length of a timed case (default 6000)")
+    parser.add_argument("cases", nargs="*", default=["async", "sync", "catch-up"], help="async, sync, catch-up (all)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of async and sync (default 3)")
+    parser.add_argument("--millis", type=int, default=4000, help="length of a timed case (default 4000)")
     parser.add_argument("--warm", type=int, default=20000, help="milliseconds of warm-up")
-    parser.add_argument("--log", type=int, default=2 << 30, help="bytes of the log to catch up with; 0: leave that out")
+    parser.add_argument("--log", type=int, default=2 << 30, help="bytes of the log to catch up with")
     parser.add_argument("--folder", help="where the stores lie meanwhile")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="ariane-pair-", dir=options.folder))
     try:
-        rows = run(folder, options.millis, options.warm, options.log)
+        rows = run(folder, options)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     results = Path(__file__).parent / "results"

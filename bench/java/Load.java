@@ -51,7 +51,8 @@ public class Load {
 
     public static void main(String[] ignored) throws Exception {
         Map<String, Case> cases = Map.of("sync", Load::sync, "async", Load::async, "oneway", Load::oneway,
-            "batch", Load::batch, "push", Load::push, "pull", Load::pull, "latency", Load::latency, "fill", Load::fill);
+            "batch", Load::batch, "push", Load::push, "pull", Load::pull, "latency", Load::latency, "fill", Load::fill,
+            "idle", Load::idle);
         Scanner lines = new Scanner(System.in, StandardCharsets.UTF_8);
         while (lines.hasNextLine()) {
             String[] words = lines.nextLine().trim().split(" ");
@@ -274,7 +275,7 @@ public class Load {
         consumer.setNamesrvAddr(args.text("namesrv"));
         consumer.setInstanceName("bench-" + COUNTER.incrementAndGet());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.setConsumeMessageBatchMaxSize(32);
+        consumer.setConsumeMessageBatchMaxSize(args.values().containsKey("batch") ? args.number("batch") : 32);
         consumer.subscribe(args.text("topic"), "*");
         AtomicLong first = new AtomicLong();
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
@@ -290,6 +291,17 @@ public class Load {
         result.put("failed", all ? 0 : left.getCount());
         consumer.shutdown();
         return result;
+    }
+
+    /** Starts a producer, sends one message and leaves the producer open: what an idle client costs. */
+    static Map<String, Object> idle(Args args) throws Exception {
+        long start = System.nanoTime();
+        DefaultMQProducer producer = producer(args);
+        firstSend(producer, each -> {
+            each.send(new Message(args.text("topic"), new byte[args.number("size")]));
+            return 1;
+        });
+        return result(1, System.nanoTime() - start);
     }
 
     static Map<String, Object> pull(Args args) throws Exception {

@@ -10,6 +10,7 @@ import pytest
 from ariane.ha import HaOptions, HaSlave, SlavePhase, common_end
 from ariane.protocol.ha import GREETING, REPORT, EpochEntry, ReportDecoder, frame_head
 from ariane.store import MessageStore
+from ariane.store.units.reading import read_unit
 from tests.ha.nodes import OPTIONS, epochs_of, log_bytes, new_store, running_master, running_slave, until
 from tests.store.units import fill, read_all, unit
 
@@ -123,6 +124,21 @@ async def test_slave_ahead_of_a_master_that_lost_its_tail_stops() -> None:
             assert slave.state.phase is SlavePhase.AHEAD
             assert "promote this broker" in slave.state.reason
             assert slave_store.log.stored == end
+
+
+async def test_slave_whose_dispatch_is_stuck_does_not_take_its_messages_for_a_filler() -> None:
+    master_store, slave_store = await copied()
+    end = slave_store.log.stored
+    last = read_all(master_store)[-1].physical_offset
+    master_store.truncate(last)
+    stuck = read_unit(slave_store.log.raw(last, end - last) or memoryview(b""), 0, last, False, slave_store.table)
+    assert stuck is not None
+    stuck.physical_offset = end  # never readable: dispatch waits for it
+    slave_store.dispatcher.position, slave_store.dispatcher.pending = last, [stuck]
+    async with running_master(master_store) as master, running_slave(slave_store, master.port) as slave:
+        await until(lambda: slave.state.stopped)
+        assert slave.state.phase is SlavePhase.AHEAD
+        assert slave_store.log.stored == end
 
 
 async def test_slave_follows_a_master_that_lost_its_tail_when_it_is_told_to() -> None:

@@ -73,12 +73,15 @@ async def test_silent_slave_is_a_timeout_and_holds_up_no_other_send() -> None:
         await until(lambda: len(master.slaves) == 1)
         late = Sends(store, master, options)
         number = late.send()
+        late_end = store.log.stored
         await until(lambda: number in late.statuses)
         assert late.statuses[number] is PutStatus.FLUSH_SLAVE_TIMEOUT
         patient = Sends(store, master)
         first = patient.send()
         end = store.log.stored
         second = patient.send()
+        writer.write(REPORT.pack(late_end))  # the next frame is sent only now
+        await until(lambda: master.slaves[0].sent == store.log.stored)
         writer.write(REPORT.pack(end))  # covers the first only
         await until(lambda: first in patient.statuses)
         assert patient.statuses == {first: PutStatus.OK}

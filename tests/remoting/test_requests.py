@@ -115,6 +115,17 @@ async def test_a_request_times_out_on_the_injected_clock(serve, dial):
         await waiting
 
 
+async def test_a_time_out_in_a_busy_process_says_that_the_process_was_late(serve, dial):
+    clock = ManualClock()
+    server = await serve({1: lambda connection, request: None})
+    client = dial(clock=clock)
+    waiting = asyncio.ensure_future(client.request(at(server), Command(1), 3))
+    await until(lambda: clock.sleepers >= 2)
+    clock.advance(5)
+    with pytest.raises(RequestTimeout, match="the event loop of this process was"):
+        await waiting
+
+
 async def test_a_short_deadline_behind_a_long_one_is_kept(serve, dial):
     clock = ManualClock()
     server = await serve({1: lambda connection, request: None})

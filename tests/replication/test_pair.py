@@ -11,6 +11,7 @@ import pytest
 
 from ariane.broker.role import RoleKind
 from ariane.broker.server import Broker
+from ariane.ha import SlavePhase
 from ariane.protocol.bodies import (
     ConsumerOffsetTable,
     KVTable,
@@ -179,6 +180,8 @@ async def test_a_promotion_holds_after_a_restart_until_the_configuration_changes
     await brokers.stop("slave")
     again = await brokers.slave()
     assert (again.role.kind, again.role.broker_id, again.role.epoch) == (RoleKind.SYNC_MASTER, 0, 2)
+    shown = (ok(await brokers.talk(again).ask(RequestCode.GET_BROKER_CONFIG, {})).body or b"").splitlines()
+    assert {b"brokerId=0", b"brokerRole=SYNC_MASTER"} <= set(shown)
     await brokers.stop("slave")
     changed = await brokers.slave(brokerId=2)
     assert (changed.role.kind, changed.role.broker_id) == (RoleKind.SLAVE, 2)
@@ -194,6 +197,41 @@ async def test_a_master_that_did_not_stop_follows_the_one_that_was_promoted_by_f
     assert (await to_master.send("orders", b"lost")).code == ResponseCode.SERVICE_NOT_AVAILABLE
     await to_slave.send_ok("orders", b"two")
     await copied(slave, master)
+
+
+async def test_one_of_two_brokers_promoted_to_the_same_epoch_steps_down_and_keeps_its_messages(
+    brokers: Brokers,
+) -> None:
+    master, one, two = await brokers.master(), await brokers.slave("one"), await brokers.slave("two", brokerId=2)
+    await brokers.talk(master).send_ok("orders", b"shared")
+    await copied(master, one)
+    await copied(master, two)
+    await brokers.stop("master")
+    for broker in (one, two):  # by operators who do not know of each other
+        await broker.handover._promote(2, RoleKind.ASYNC_MASTER)
+        await brokers.talk(broker).send_ok("orders", b"of %d" % broker.port)
+    for broker in (one, two):
+        await broker.handover.look_for_newer()
+    await until(lambda: one.role.is_master != two.role.is_master)
+    loser = one if one.role.is_slave else two
+    assert (await brokers.talk(loser).send("orders", b"refused")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    await until(lambda: loser.from_master.slave is not None and loser.from_master.slave.state.stopped)
+    assert loser.from_master.slave is not None
+    assert loser.from_master.slave.state.phase is SlavePhase.AHEAD
+    assert await bodies(brokers.talk(loser)) == [b"shared", b"of %d" % loser.port]
+
+
+async def test_a_stranger_of_a_higher_epoch_does_not_depose_a_master_with_slaves(brokers: Brokers) -> None:
+    master, slave = await brokers.master(), await brokers.slave()
+    await brokers.talk(master).send_ok("orders", b"one")
+    await copied(master, slave)
+    stranger = await brokers.start("stranger", namesrvAddr="127.0.0.1:1")
+    await brokers.talk(stranger).send_ok("orders", b"strange")
+    await stranger.role.become_master(99)
+    assert (await master.peers.state(stranger.address)).epoch > master.role.epoch
+    assert not await master.handover._follow_if_newer(stranger.address)
+    await brokers.talk(master).send_ok("orders", b"two")
+    assert master.role.is_master
 
 
 async def test_a_tail_that_only_the_old_master_has_is_cut_when_it_returns(brokers: Brokers) -> None:

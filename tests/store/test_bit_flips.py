@@ -118,6 +118,7 @@ def test_a_flipped_bit_costs_no_other_message(number: int, clean: bool) -> None:
             raise
 
 
+@pytest.mark.slow
 @STOPS
 def test_every_bit_of_every_queue_offset_is_restored(clean: bool) -> None:
     files, units = written(clean)

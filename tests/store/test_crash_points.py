@@ -83,6 +83,7 @@ def survivors(files: MemoryFiles) -> list[tuple[str, MemoryFiles]]:
     ]
 
 
+@pytest.mark.slow
 def test_every_acknowledged_message_survives_a_stop_at_every_call() -> None:
     files = MemoryFiles(ManualClock())
     acknowledged: list[bytes] = []

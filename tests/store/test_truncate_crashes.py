@@ -42,6 +42,7 @@ def check(store: MessageStore, ends: list[int], least: int) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted(LOGS))
 def test_a_stop_at_every_call_of_a_cut_leaves_a_store_that_agrees_with_its_log(kind: str) -> None:
     template, ends = written(kind)

@@ -24,6 +24,7 @@ from ariane.broker.admin.store import AdminStoreHandler
 from ariane.broker.admin.topics import AdminTopicsHandler
 from ariane.broker.changes import CHANGES
 from ariane.broker.config import BrokerOptions
+from ariane.broker.config.ha_options import ha_options
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.config.store_options import delay_of, store_options
 from ariane.broker.delay_and_transactions import DelayAndTransactions
@@ -31,7 +32,7 @@ from ariane.broker.handlers import request_table
 from ariane.broker.ledger import LedgerGroup, ledger_files, slave_id
 from ariane.broker.message_writer import MessageWriter
 from ariane.broker.metrics.monitor import Monitor
-from ariane.broker.metrics.parts import add_timers
+from ariane.broker.metrics.parts import add_filters, add_timers
 from ariane.broker.metrics.replication import add_ledger, add_master, add_role, add_slaves
 from ariane.broker.periodic import Periodic
 from ariane.broker.pull.expressions import Expressions, new_compiler, new_filters
@@ -73,7 +74,7 @@ from ariane.broker.tables.topics import TopicTable
 from ariane.broker.tables.topics_handler import TopicsHandler
 from ariane.broker.transactions.handler import TransactionHandler
 from ariane.env import Env, Files
-from ariane.ha import Epochs
+from ariane.ha import Epochs, claimed_epochs
 from ariane.ops.logs import LogLevels
 from ariane.ops.request_log import RequestLog
 from ariane.ops.servers import add_access
@@ -239,6 +240,7 @@ class Broker:
             self.registration,
             address=lambda: self.address,
             master_address=lambda: from_master.master_address,
+            epochs_of=lambda address: claimed_epochs(address, ha_options(live.current)),
             elected=ledger is not None,
         )
         self.registration.on_newer_master = self.handover.newer_master
@@ -256,7 +258,7 @@ class Broker:
             self.access.follow(longpoll.check_again)
         send_targets = SendTargets(topics, persistence.topics, groups, store, stats, live, role, failures)
         pull_targets = PullTargets(topics, groups, store, stats, live)
-        subscriptions = Subscriptions(clients, filters, compiler, live)
+        subscriptions = Subscriptions(clients, filters, compiler, live, clock)
         self.handlers: dict[int, Handler] = request_table(
             SendHandler(
                 store,
@@ -300,7 +302,7 @@ class Broker:
             AdminGroupsHandler(groups, persistence.groups, offsets, stats, role, live),
             AdminClientsHandler(clients),
             AdminOffsetsHandler(offsets, topics, clients, detours.delay),
-            AdminConfigHandler(live, files, clock),
+            AdminConfigHandler(live, role, files, clock),
             AdminQueriesHandler(store, live),
             RelayHandler(clients, store, live),
             ResetHandler(topics, groups, offsets, clients, store, live),
@@ -350,6 +352,7 @@ class Broker:
             add_slaves(self.monitor, self.to_slaves.master)
             add_master(self.monitor, role, lambda: None if from_master.slave is None else from_master.slave.state)
         add_timers(self.monitor.registry, detours.timers)
+        add_filters(self.monitor.registry, subscriptions.failures)
         if self.access is not None:
             add_access(self.monitor.registry, self.access.rules.counters)
         self.parts: list[Part] = [Expressions(filters, clients, persistence, clock)]

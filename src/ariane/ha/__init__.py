@@ -2,11 +2,13 @@
 
 `HaMaster` listens and sends the log to slaves, each served by a `sender`; `Replicated` reports when enough of them
 have a message. `HaSlave` copies a master's log into its own store. `Epochs` records which master wrote which part of
-the log, so that two Ariane nodes find the common end of their logs. The bytes are in `protocol/ha.py`.
+the log, so that two Ariane nodes find the common end of their logs; by `claim` a master checks that another broker was
+really promoted in its place. The bytes are in `protocol/ha.py`.
 
 The role of a broker, and everything but the log (topics, offsets, registration), belongs to `broker/replication`.
 """
 
+from ariane.ha.claim import ClaimNotProved, claimed_epochs, goes_before
 from ariane.ha.epochs import Epochs, common_end
 from ariane.ha.master import HaMaster
 from ariane.ha.options import HaOptions
@@ -16,6 +18,7 @@ from ariane.ha.slave import HaSlave
 from ariane.ha.state import SlavePhase, SlaveState
 
 __all__ = [
+    "ClaimNotProved",
     "Epochs",
     "HaMaster",
     "HaOptions",
@@ -24,5 +27,7 @@ __all__ = [
     "SlavePhase",
     "SlaveProgress",
     "SlaveState",
+    "claimed_epochs",
     "common_end",
+    "goes_before",
 ]

@@ -19,7 +19,7 @@ log = logging.getLogger("ariane.ha")
 
 _TICK = 0.5  # seconds between checks of heartbeats and silent peers
 _BUDGET_TICK = 0.05
-_GATHER = 0.002  # seconds in which appended messages are gathered into one frame, when no send waits for a slave
+_GATHER = 0.005  # seconds in which appended messages are gathered into one frame, when no send waits for a slave
 _QUIET = 60.0  # seconds in which a refusal of the same kind from the same host is logged once
 
 Listen = Callable[[Callable[[], asyncio.Protocol], str, int], Awaitable[asyncio.AbstractServer]]
@@ -62,6 +62,7 @@ class HaMaster:
         self._budget = float(options.transfer_budget)
         self._budget_at = clock.monotonic()
         self._starved = False
+        self._reach = -1  # the offset that as many slaves as are needed have; -1: to be found out
         self._gathering: asyncio.TimerHandle | None = None
 
     # -- start and stop -------------------------------------------------------------------------------------------
@@ -144,6 +145,23 @@ class HaMaster:
         highest = max(ends.values()) if count == 1 else sorted(ends.values(), reverse=True)[count - 1]
         return min(highest, self._store.log.stored)
 
+    def kept_up(self, end: int) -> int:
+        """The offset that enough slaves have, if they are in sync with a log that ends at `end`; else -1.
+
+        The same as `in_sync` and `acknowledged` of `needed`, at the cost of a comparison; sends ask this first.
+        """
+        if self._reach < 0 or end - self._reach >= self.options.fall_behind_max:
+            return -1
+        return self._reach
+
+    def _measure_reach(self) -> None:
+        options = self.options
+        if options.auto_in_sync_replicas:
+            self._reach = -1  # what is needed depends on the number of slaves in sync
+        else:
+            reach = self.acknowledged(options.slaves_needed)
+            self._reach = reach if reach > 0 else -1
+
     def needed(self) -> int:
         """How many slaves must have a message now before its send is acknowledged."""
         options = self.options
@@ -195,6 +213,7 @@ class HaMaster:
             if other is not sender and sender.ariane and other.node == sender.node:
                 other.forget()
                 other.abort()
+                self._measure_reach()
         self._counts["followed"] += 1
         kind = "an Ariane" if sender.ariane else "a plain"
         log.info("slave %s (%s peer) follows from offset %d", sender.address, kind, sender.next)
@@ -203,6 +222,7 @@ class HaMaster:
 
     def reported(self, sender: Sender) -> None:
         """A slave's acknowledged offset has risen. Readers see messages before their sends are answered."""
+        self._measure_reach()
         if self.options.confirmed_reads:
             self._confirm(self.acknowledged(self.needed()))
         for listener in self.on_acknowledged:
@@ -213,6 +233,7 @@ class HaMaster:
         if self._senders.pop(sender, 0) is None and sender.following:
             self._counts["left"] += 1
             log.info("slave %s left at offset %d", sender.address, sender.acknowledged)
+            self._measure_reach()
             for listener in (*self.on_slaves, *self.on_acknowledged):  # fewer copies may be needed now
                 listener()
 
@@ -226,6 +247,7 @@ class HaMaster:
             self._told[key] = now
             log.warning("slave %s is refused: %s", sender.address, text)
         sender.forget()
+        self._measure_reach()
         if what in ("key", "name", "diverged", "range"):
             sender.close()  # after the refusal is sent
         else:

@@ -26,7 +26,11 @@ from ariane.protocol.ha import (
     handshake_message,
 )
 from ariane.protocol.log_records import RecordCutter
+from ariane.protocol.units import BLANK_MAGIC
 from ariane.store import MessageStore
+
+HEAD_SIZE = 8  # size and magic of a record
+BLANK_HEAD = BLANK_MAGIC.to_bytes(4, "big")
 
 _PHASES = {
     Refusal.KEY: SlavePhase.REFUSED,
@@ -310,8 +314,7 @@ class Receiver(asyncio.Protocol):
         own = max(1 if self._epochs is None else self._epochs.current, 1)  # 1: never promoted
         more = f"this log goes to {log.stored}, but shares only the first {start} bytes with the master's"
         choice = "promote this broker to keep them, or delete its store to follow the master"
-        self._store.dispatch_now()
-        if options.truncate == "always" or self._store.dispatcher.position <= start:
+        if options.truncate == "always" or not self._has_messages(start):
             return None  # no message is lost: the rest is a filler
         if start <= max(log.min_offset, 0):
             return SlavePhase.DIVERGED, f"{more}: nothing is in common; {choice}"
@@ -320,6 +323,15 @@ class Receiver(asyncio.Protocol):
         if options.truncate == "never" or epoch <= own:
             return SlavePhase.AHEAD, f"{more}, and the master was not promoted since (epoch {epoch}); {choice}"
         return None
+
+    def _has_messages(self, start: int) -> bool:
+        """Whether something other than fillers begins at `start` or later. The bytes tell; dispatch may be stuck."""
+        log = self._store.log
+        while (view := log.raw(start, HEAD_SIZE)) is not None:
+            if view[4:] != BLANK_HEAD and any(view):  # the rest of a filler after its head is zero
+                return True
+            start = log.roll(start)
+        return False
 
     def _stop(self, phase: SlavePhase, reason: str) -> None:
         self.abort()

@@ -22,6 +22,8 @@ class Slaves(Protocol):
 
     def in_sync(self) -> int: ...
 
+    def kept_up(self, end: int) -> int: ...
+
     def needed(self) -> int: ...
 
 
@@ -64,20 +66,25 @@ class Replicated:
 
     def wait(self, result: PutResult, done: Done) -> None:
         """Call `done` with the status of a put when its copies exist, or have failed."""
-        needed = self._slaves.needed()
-        if needed > self._slaves.in_sync():
-            done(PutStatus.SLAVE_NOT_AVAILABLE)
-        elif self._slaves.acknowledged(needed) >= result.end_offset:
+        end = result.end_offset
+        kept = self._slaves.kept_up(end)
+        if kept < 0:
+            needed = self._slaves.needed()
+            if needed > self._slaves.in_sync():
+                done(PutStatus.SLAVE_NOT_AVAILABLE)
+                return
+            kept = self._slaves.acknowledged(needed)
+        if kept >= end:
             done(PutStatus.OK)
+            return
+        waiter = _Waiter(end, self._clock.monotonic() + self.options.slave_timeout, done)
+        if self._waiting and self._waiting[-1].end > end:
+            insort(self._waiting, waiter, key=_end)
         else:
-            waiter = _Waiter(result.end_offset, self._clock.monotonic() + self.options.slave_timeout, done)
-            if self._waiting and self._waiting[-1].end > waiter.end:
-                insort(self._waiting, waiter, key=_end)
-            else:
-                self._waiting.append(waiter)
-            self._deadlines.append(waiter)
-            if self._watching is None:
-                self._watching = asyncio.get_running_loop().create_task(self._watch())
+            self._waiting.append(waiter)
+        self._deadlines.append(waiter)
+        if self._watching is None:
+            self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     def risen(self) -> None:
         """Serve all sends whose message has enough copies now."""

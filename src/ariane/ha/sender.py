@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -29,6 +30,8 @@ from ariane.store.log.log import Log
 log = logging.getLogger("ariane.ha")
 
 HIGH_WATER = 1 << 20  # bytes of the log that wait in a socket's buffer
+READS_UNREPORTED = 1  # frames that may be on the way to a slave that reports what it has received
+FLUSHES_UNREPORTED = 4  # the same for one that reports what it has flushed: it receives during a flush
 
 
 @dataclass(slots=True)
@@ -92,6 +95,8 @@ class Sender(asyncio.Protocol):
         self._decoder = ReportDecoder()
         self._transport: asyncio.Transport | None = None
         self._paused_at = -1.0  # when the socket's buffer became full; -1: it is not
+        self._unreported: deque[int] = deque()
+        """Ends of the log at which everything was sent, and that the slave has not reported; record boundaries all."""
         self._nonce = ""
         self._greeting = 0  # the step of the handshake that is expected next
 
@@ -194,6 +199,10 @@ class Sender(asyncio.Protocol):
     def _report(self, offset: int) -> None:
         if self.acknowledged <= offset <= self.next:
             self.acknowledged = offset
+            if self._unreported and self._unreported[0] <= offset:
+                while self._unreported and self._unreported[0] <= offset:
+                    self._unreported.popleft()
+                self.pump()
         else:
             known = f"{self.acknowledged} was reported and {self.next} sent"
             self._owner.refuse(self, "report", f"it reports offset {offset}, but {known}")
@@ -250,8 +259,14 @@ class Sender(asyncio.Protocol):
     # -- sending --------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Send the bytes that the slave lacks, as far as socket and budget allow."""
+        """Send the bytes that the slave lacks, as far as socket and budget allow.
+
+        A slave that sends wait for reports each read at once. While it owes such reports, new messages are gathered
+        for it: one frame per round trip costs both sides much less than one per message, and delays none for longer.
+        """
         if self.next < 0 or self._transport is None or self._transport.is_closing():
+            return
+        if len(self._unreported) >= (FLUSHES_UNREPORTED if self.flushed else READS_UNREPORTED):
             return
         end, most = self._log.stored, self._owner.options.transfer_batch
         while self.next < end and self._paused_at < 0:
@@ -265,6 +280,8 @@ class Sender(asyncio.Protocol):
             self._transport.writelines((frame_head(self.next, len(view)), view))
             self.last_write = self._clock.monotonic()
             self.next += len(view)
+            if self.next == end and not self.learner and self._owner.sends_wait():
+                self._unreported.append(end)
 
     def heartbeat(self) -> None:
         """Send a heartbeat to the slave."""

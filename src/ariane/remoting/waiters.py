@@ -9,6 +9,7 @@ from ariane.protocol.command import Command
 
 GRAIN: Final = 0.01  # least seconds between two checks of the deadlines
 LATE: Final = 0.05  # seconds after a deadline from which the event loop may be late, not the peer
+TELL: Final = 0.2  # seconds of lateness that an error names: the cause may be here, not at the peer
 READS: Final = 3  # turns of the loop that read what has arrived
 
 
@@ -80,17 +81,19 @@ class Waiters:
     async def _expire_in_time(self) -> None:
         while True:
             await self._clock.sleep(max(self._wake_at - self._clock.monotonic(), GRAIN))
-            if self._clock.monotonic() - self._wake_at > LATE:
+            late = self._clock.monotonic() - self._wake_at
+            if late > LATE:
                 for _ in range(READS):  # this process was late, not the peer: first read what has arrived
                     await asyncio.sleep(0)
-            self._expire(self._clock.monotonic())
+            self._expire(self._clock.monotonic(), late)
             if not self._waiting:
                 break
             self._wake_at = min(deadline for deadline, _, _ in self._waiting.values())
         self._watch = None
 
-    def _expire(self, now: float) -> None:
+    def _expire(self, now: float, late: float) -> None:
+        busy = f"; the event loop of this process was {late:.1f} s late" if late >= TELL else ""
         for opaque in [opaque for opaque, (deadline, _, _) in self._waiting.items() if deadline <= now]:
             _, timeout, future = self._waiting.pop(opaque)
             if not future.done():
-                future.set_exception(RequestTimeout(f"{self._peer} did not answer within {timeout:g} s"))
+                future.set_exception(RequestTimeout(f"{self._peer} did not answer within {timeout:g} s{busy}"))

@@ -15,6 +15,7 @@ from ariane.store.log.log import Log
 from ariane.store.queue.table import QueueTable
 from ariane.store.units.marks import value_of
 from ariane.store.units.reading import Dispatched, is_in_queue, read_unit
+from ariane.store.units.scanning import UnitScan
 
 log = logging.getLogger("ariane.store")
 
@@ -23,6 +24,7 @@ DispatchListener = Callable[[list[Dispatched]], None]
 _TIMER_OUT: Final = TIMER_OUT_MS.encode() + b"\x01"
 _TIMER_CANCEL: Final = TIMER_CANCEL.encode() + b"\x01"
 _LONGEST_TIME: Final = 18  # digits
+_SCANNED: Final = 1 << 18  # bytes of the log that are read at once
 _DEFAULT_DELAYS: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
@@ -84,6 +86,7 @@ class Dispatcher:
         self.filler = filler
         self._log = source
         self._table = table
+        self._units = UnitScan(table)
 
     def run(self, limit: int = 4096) -> bool:
         """Dispatch pending messages, else up to `limit` units read from the log. False when nothing is left."""
@@ -129,7 +132,14 @@ class Dispatcher:
         """Read units from the log, starting at `position`; also returns their end."""
         batch: list[Dispatched] = []
         position = self.position
+        general = 0  # units to read one by one: those that the scan does not know come in runs too
         while len(batch) < limit:
+            if not general and not self._log.header:
+                scanned, position = position, self._scan(position, limit, batch)
+                general = 64 if scanned == position else 1
+                if len(batch) >= limit:
+                    break
+            general = max(general - 1, 0)
             at = self._log.next_unit(position)
             found = None if at < 0 else self._unit_at(at)
             if found is None:
@@ -138,10 +148,24 @@ class Dispatcher:
             self.last_at = at
             if found.queue is not self._table.nowhere:
                 batch.append(found)
-                # If this slave is promoted, its own appends continue after the copied messages.
-                if found.queue_offset >= found.queue.next_offset and is_in_queue(found.sys_flag):
-                    found.queue.next_offset = found.queue_offset + 1
+        for message in batch:
+            # If this slave is promoted, its own appends continue after the copied messages.
+            if message.queue_offset >= message.queue.next_offset and is_in_queue(message.sys_flag):
+                message.queue.next_offset = message.queue_offset + 1
         return batch, position
+
+    def _scan(self, position: int, limit: int, batch: list[Dispatched]) -> int:
+        """Read a run of ordinary units quickly; returns where it ends, which may be `position`."""
+        span = self._log.span(position)
+        if span is None:
+            return position
+        base, end, memory = span
+        data = bytes(memory[position - base : min(end, position + _SCANNED) - base])
+        count = len(batch)
+        position = self._units.scan(data, position, limit, batch)
+        if len(batch) > count:
+            self.last_at = batch[-1].physical_offset
+        return position
 
     def _unit_at(self, at: int) -> Dispatched | None:
         head = self._log.view(at, 4)

@@ -40,6 +40,9 @@ from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")
 
+_GATHER: Final = (
+    0.002  # seconds in which copied bytes are gathered for one dispatch; their report to the master goes first
+)
 _NEVER_UNUSED: Final = frozenset((SCHEDULE_TOPIC, TIMER_TOPIC, HALF_OP_TOPIC))
 
 
@@ -309,8 +312,9 @@ class MessageStore(StoreReader):
         except OSError as error:
             self.health.fail("room", f"no room for the next log file: {error}")
             raise
-        if not self._dispatch_due:
-            self._schedule_dispatch()
+        if not self._dispatch_due and self._loop is not None:
+            self._dispatch_due = True
+            self._loop.call_later(_GATHER, self.dispatch_now)
         return True
 
     def _after_append(self) -> None:

@@ -229,13 +229,13 @@ class MemoryFiles:
         self.called("sync_folder", path)
         for name in [name for name in self._durable if name.parent == path and name not in self._nodes]:
             del self._durable[name]
-        for name, node in self._nodes.items():
+        for name, node in list(self._nodes.items()):  # a thread of the store may create files meanwhile
             if name.parent == path:
                 self._durable[name] = node
 
     def sync_all(self, path: Path) -> None:
         self.called("sync_all", path)
-        for node in self._nodes.values():
+        for node in list(self._nodes.values()):
             node.durable = bytes(node.data)
         self._durable = dict(self._nodes)
 

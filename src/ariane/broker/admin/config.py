@@ -6,6 +6,7 @@ import logging
 from pathlib import Path
 
 from ariane.broker.config.live import LiveOptions
+from ariane.broker.role import Role
 from ariane.env import Clock, Files
 from ariane.errors import ResponseError
 from ariane.protocol.bodies import DataVersion
@@ -22,15 +23,17 @@ log = logging.getLogger("ariane.broker")
 class AdminConfigHandler:
     """GET_BROKER_CONFIG and UPDATE_BROKER_CONFIG."""
 
-    def __init__(self, options: LiveOptions, files: Files, clock: Clock) -> None:
+    def __init__(self, options: LiveOptions, role: Role, files: Files, clock: Clock) -> None:
         self._options = options
+        self._role = role
         self._files = files
         self._clock = clock
         self._version = DataVersion(clock.now_ms(), 0)
 
     def get(self, _: Connection, request: Command) -> Command:
-        """GET_BROKER_CONFIG: every option of Apache's with its value."""
-        body = format_properties(self._options.current.as_properties()).encode()
+        """GET_BROKER_CONFIG: every option of Apache's with its value; id and role as a promotion left them."""
+        now = {"brokerId": str(self._role.broker_id), "brokerRole": self._role.kind.value}
+        body = format_properties(self._options.current.as_properties() | now).encode()
         version = self._version.encode().decode()
         return request.reply(0, GetBrokerConfigResponse(version).fields(), body)
 

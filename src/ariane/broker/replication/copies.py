@@ -62,8 +62,9 @@ class LogToSlaves:
         await self.master.stop()
 
     def rows(self) -> dict[str, str]:
-        """The rows of brokerStatus: one for each slave."""
-        return {
+        """The rows of brokerStatus: where slaves connect, and one for each slave."""
+        own = {"haServerAddr": format_address(self._options.current.broker_ip2, self.master.port)}
+        return own | {
             f"haSlave_{slave.address}": (
                 f"acknowledged {slave.acknowledged}, {slave.lag} bytes behind, "
                 f"{'learner' if slave.learner else 'in sync' if slave.in_sync else 'not in sync'}, "

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ariane.broker.registration import Registration
 from ariane.broker.replication.metadata import MetadataCopy
-from ariane.broker.replication.peers import Peers, PeerState, free_id
+from ariane.broker.replication.peers import Peers, PeerState, free_id, ha_address
 from ariane.broker.replication.role_record import RoleRecord
 from ariane.broker.role import MASTER_ID, Role, RoleKind
 from ariane.broker.tables.offsets import OffsetTable, split_key
 from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ArianeError, ResponseError
-from ariane.ha import Epochs
+from ariane.ha import Epochs, goes_before
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
+from ariane.protocol.ha import EpochEntry
 from ariane.protocol.headers import PromoteBrokerRequest, PromoteBrokerResponse
 from ariane.remoting import Connection
 from ariane.store import MessageStore
@@ -87,6 +88,7 @@ class Handover:
         *,
         address: Callable[[], str],
         master_address: Callable[[], str | None],
+        epochs_of: Callable[[str], Awaitable[tuple[EpochEntry, ...]]],
         elected: bool,
     ) -> None:
         self._role = role
@@ -99,6 +101,7 @@ class Handover:
         self._master_address = master_address
         self._registration = registration
         self._elected = elected
+        self._epochs_of = epochs_of
         self._following: asyncio.Task[None] | None = None
 
     # A master that returns.
@@ -131,7 +134,7 @@ class Handover:
 
     def newer_master(self, epoch: int, address: str) -> None:
         """Another broker is reported as master of a newer epoch: confirm that with it, then follow it."""
-        if self._elected or self._role.is_slave or epoch <= self._role.epoch:
+        if self._elected or self._role.is_slave or epoch < self._role.epoch:
             return
         if self._following is None or self._following.done():
             self._following = asyncio.get_running_loop().create_task(self._ask_then_follow(address))
@@ -162,7 +165,7 @@ class Handover:
         except ArianeError as error:
             log.info("%s, which is registered as master, does not answer: %s", address, error)
             return False
-        if not state.is_master or state.epoch <= max(role.epoch, self._epochs.current):
+        if not state.is_master or state.epoch < max(role.epoch, self._epochs.current):
             return False
         if not self._record.shares_log and self._store.log_max > 0:
             log.error(
@@ -172,6 +175,8 @@ class Handover:
                 state.epoch,
                 role.epoch,
             )
+            return False
+        if self._store.log_max > 0 and not await self._is_proved(address, state):
             return False
         broker_id = free_id(await self._others())
         log.error(
@@ -184,6 +189,25 @@ class Handover:
         self._record.save(RoleKind.SLAVE, broker_id)
         await role.become_slave(broker_id, role.epoch)
         return True
+
+    async def _is_proved(self, address: str, state: PeerState) -> bool:
+        """Whether the other master continues this log. Anyone may register with a name server and name an epoch."""
+        theirs: tuple[EpochEntry, ...] = ()
+        for port in (
+            state.ha_address,
+            ha_address(address),
+        ):  # the second by RocketMQ's rule, if the first is behind NAT
+            try:
+                theirs = theirs or (await self._epochs_of(port) if port else ())
+            except ArianeError as error:
+                log.error("%s claims to be the master of this broker's name and does not prove it: %s", address, error)
+        if goes_before(theirs, self._epochs.entries):
+            return True
+        if theirs[-1:] != self._epochs.entries[-1:] and state.epoch > self._role.epoch:
+            log.error(
+                "%s claims to be the master of this broker's name, but its log is not a copy of this one", address
+            )
+        return False
 
     async def _others(self) -> dict[int, set[str]]:
         own = self._address()

@@ -30,6 +30,8 @@ class PeerState:
     is_master: bool
     log_max: int
     log_min: int
+    ha_address: str = ""
+    """Where a master serves slaves; an Apache broker does not tell."""
 
 
 class Peers:
@@ -56,6 +58,7 @@ class Peers:
             is_master=table.get("brokerRole", "ASYNC_MASTER") != "SLAVE",
             log_max=_number(table, "commitLogMaxOffset"),
             log_min=_number(table, "commitLogMinOffset"),
+            ha_address=table.get("haServerAddr", ""),
         )
 
     async def same_name(self) -> dict[int, set[str]]:
@@ -92,6 +95,16 @@ class Peers:
             await self._client.oneway(address, command)
         except ArianeError as error:
             log.info("%s is not told of the promotion: %s", address, error)
+
+
+def ha_address(address: str) -> str:
+    """The port for slaves of a broker, by RocketMQ's rule.
+
+    >>> ha_address("10.0.0.7:10911")
+    '10.0.0.7:10912'
+    """
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) + 1}"
 
 
 def free_id(taken: dict[int, set[str]]) -> int:

@@ -126,14 +126,16 @@ class SendHandler:
             return None
         if request.serialization != JSON:
             return request.reply(0, self._answers.fields(self._ids(result), queue_id, result.queue_offset))
+        connection.answer_encoded(request, self._encoded(request, result, queue_id))
+        return None
+
+    def _encoded(self, request: Command, result: PutResult, queue_id: int) -> bytes:
+        """The frame that answers a stored send, with a JSON header."""
         places, offset = result.places, result.queue_offset
         if places is None:
             place = result.physical_offset
-            frame = self._answers.encoded_one(request.opaque, self._digits, place, queue_id, offset)
-        else:
-            frame = self._answers.encoded(request.opaque, self._digits, places, queue_id, offset)
-        connection.answer_encoded(request, frame)
-        return None
+            return self._answers.encoded_one(request.opaque, self._digits, place, queue_id, offset)
+        return self._answers.encoded(request.opaque, self._digits, places, queue_id, offset)
 
     def _put(
         self, connection: Connection, request: Command, sending: Sending, target: SendTarget, queue_id: int
@@ -220,7 +222,6 @@ class SendHandler:
         self, connection: Connection, request: Command, result: PutResult, queue_id: int, waits: bool
     ) -> None:
         """Answer when a topic that this send created is on the disk, and the message is stored as promised."""
-        response = request.reply(0, self._answers.fields(self._ids(result), queue_id, result.queue_offset))
         began = self._cycle.now
         self._acknowledge.waiting += 1
 
@@ -228,6 +229,10 @@ class SendHandler:
             self._acknowledge.waiting -= 1
             if self._promises:
                 self._cycle.record(self._clock.monotonic() - began)
+            if status is _OK and request.serialization == JSON:
+                connection.answer_encoded(request, self._encoded(request, result, queue_id))
+                return
+            response = request.reply(0, self._answers.fields(self._ids(result), queue_id, result.queue_offset))
             response.code = response_code(status)
             if status not in STORED:
                 response.remark = self._failures.of(status).remark

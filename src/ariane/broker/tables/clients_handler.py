@@ -7,7 +7,7 @@ from ariane.broker.tables.clients import ClientInfo, ClientTable
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ResponseError
-from ariane.filter import ExpressionCompiler, FilterBusy, FilterSyntaxError, compile_filter, is_tag_type
+from ariane.filter import EXPRESSION, ExpressionCompiler, FilterBusy, FilterSyntaxError, compile_filter, is_tag_type
 from ariane.message import TIMER_OPTION, retry_topic
 from ariane.protocol.bodies import CheckClientRequestBody, ConsumerData, ConsumerIdList, HeartbeatData
 from ariane.protocol.bodies.topics import UNIT_SUB
@@ -89,7 +89,10 @@ class ClientsHandler:
             remark = f"The broker does not support consumer to filter message by {kind}"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
         try:
-            compile_filter(self._compiler, subscription.sub_string, kind)
+            if kind == EXPRESSION:
+                self._compiler.compile_kind(subscription.sub_string, kind)
+            else:
+                compile_filter(self._compiler, subscription.sub_string, kind)
         except FilterSyntaxError as error:
             raise ResponseError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
         except FilterBusy as error:
