@@ -8,7 +8,8 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,37 +17,43 @@ from statistics import median
 
 from bench.brokers import Ariane
 from bench.load import Load, java_load, python_load
-from bench.process import cpu_seconds
+from bench.process import cpu_seconds, memory
 from tests.interop.other_clients.cpp_client import cpp_driver
 from tests.interop.other_clients.missing import PeerMissing
 from tests.peers.build import PeersMissing, build
 
 RESULTS = Path(__file__).parent / "results"
-SYNC_1, SYNC_16 = "sync send, 1 thread", "sync send, 16 threads"
-ASYNC, PUSH = "async send, 1,000 in flight", "push-consume"
+OURS, JAVA, CPP = "ariane", "Java", "C++ wrapper"
+KEEPS_UP = 0.8  # least share of what is sent that a consumer on the producer's loop receives meanwhile
 
 
 @dataclass(frozen=True)
 class Row:
-    """A case, and how each client calls it."""
+    """A case, how each client calls it, and the targets: our CPU a message and our rate as ratios to Java's."""
 
     name: str
     case: str
     python: dict[str, object]
     java: dict[str, object]
-    cpp: bool
+    cpu: float
+    rate: float
+    cpp: bool = False
 
 
 def rows(millis: int, backlog: int) -> list[Row]:
     timed: dict[str, object] = {"size": 128, "millis": millis}
     window: dict[str, object] = {"window": 1000}
+    java_window = timed | window | {"threads": 1}
     drain: dict[str, object] = {"count": backlog}
+    push = f"push-consume {backlog:,}"
     return [
-        Row(SYNC_1, "sync", timed | {"threads": 1}, timed | {"threads": 1}, True),
-        Row(SYNC_16, "sync", timed | {"threads": 16}, timed | {"threads": 16}, True),
-        Row(ASYNC, "async", timed | window, timed | window | {"threads": 1}, False),
-        Row(f"{PUSH} {backlog:,}, batches of 32", "push", drain | {"batch": 32}, drain, False),
-        Row(f"{PUSH} {backlog:,}, one by one", "push", drain | {"batch": 1}, {}, False),
+        Row("async send, 1,000 in flight", "async", timed | window, java_window, 1.0, 1.0),
+        Row("automatic batching / Java's single sends", "async", timed | window | {"batching": 1}, java_window, 0.3, 3),
+        Row("sync send, 16 threads", "sync", timed | {"threads": 16}, timed | {"threads": 16}, 1.2, 0.8, True),
+        Row("sync send, 1 thread", "sync", timed | {"threads": 1}, timed | {"threads": 1}, 0.8, 1.0, True),
+        Row(f"{push}, lists of 32", "push", drain | {"batch": 32}, drain | {"batch": 32}, 1.0, 0.8),
+        Row(f"{push}, one by one, coroutine", "push", drain | {"batch": 1}, drain | {"batch": 1}, 2.0, 0.4),
+        Row(f"{push}, one by one, function", "push", drain | {"batch": 1, "function": 1}, drain | {"batch": 1}, 2, 0.4),
     ]
 
 
@@ -58,6 +65,19 @@ class Figure:
     cpu: float
 
 
+@dataclass(frozen=True)
+class Start:
+    """A fresh process: seconds from its start to its first stored message, and MiB when it idles then."""
+
+    seconds: float
+    resident: float
+    private: float
+
+
+Table = dict[str, dict[str, list[Figure]]]
+Starts = dict[str, list[Start]]
+
+
 def measure(client: Load, row: Row, arguments: dict[str, object], namesrv: str) -> Figure:
     topic = "backlog" if row.case == "push" else "bench"
     before = cpu_seconds(client.pid)
@@ -66,22 +86,33 @@ def measure(client: Load, row: Row, arguments: dict[str, object], namesrv: str) 
     return Figure(result["messages"] / result["seconds"], used / max(1, result["messages"]) * 1e6)
 
 
-@contextmanager
-def clients(home: Path) -> Iterator[dict[str, Load]]:
-    """The clients that can be had here."""
-    found: dict[str, Load] = {"ariane": python_load(sys.executable, "ours", home / "ours")}
+Starter = Callable[[Path], Load]
+
+
+def starters(*, cpp: bool) -> dict[str, Starter]:
+    """How to start each client that can be had here."""
+    found: dict[str, Starter] = {OURS: lambda home: python_load(sys.executable, "ours", home)}
+    if cpp:
+        try:
+            wrapper = cpp_driver()[0]
+            found[CPP] = lambda home: python_load(wrapper, "wrapper", home)
+        except PeerMissing as missing:
+            print(f"without the C++ wrapper: {missing}")
     try:
-        found["C++ wrapper"] = python_load(cpp_driver()[0], "wrapper", home / "cpp")
-    except PeerMissing as missing:
-        print(f"without the C++ wrapper: {missing}")
-    try:
-        found["Java"] = java_load(build(), home / "java")
+        built = build()
+        found[JAVA] = lambda home: java_load(built, home)
     except PeersMissing as missing:
         print(f"without Java: {missing}")
+    return found
+
+
+@contextmanager
+def clients(home: Path, found: dict[str, Starter]) -> Iterator[dict[str, Load]]:
+    started = {name: start(home / name) for name, start in found.items()}
     try:
-        yield found
+        yield started
     finally:
-        for client in found.values():
+        for client in started.values():
             client.stop()
 
 
@@ -90,32 +121,66 @@ def main() -> None:
     parser.add_argument("--millis", type=int, default=3000, help="length of a timed case")
     parser.add_argument("--backlog", type=int, default=300_000, help="messages to consume")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--cpp", action="store_true", help="measure the C++ wrapper too")
     parser.add_argument("--results", default=str(RESULTS), help="where client.json goes")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="ariane-bench-"))
     broker = Ariane(folder / "broker", "ASYNC_FLUSH")
+    found = starters(cpp=arguments.cpp)
+    wanted = [row for row in rows(arguments.millis, arguments.backlog) if arguments.only in row.name]
     try:
-        with clients(folder) as found:
-            table = run(found, broker.namesrv, arguments.millis, arguments.backlog, arguments.rounds)
-        write(table, Path(arguments.results))
-        report(table)
+        if any(row.case == "push" for row in wanted):
+            fill(broker.namesrv, arguments.backlog)
+        with clients(folder, found) as running:
+            table = run(running, wanted, broker.namesrv, arguments.rounds)
+            keeping_up = shared(running[OURS], broker.namesrv, arguments.millis, arguments.rounds)
+        starts = {} if arguments.only else start_up(found, folder / "starts", broker.namesrv, arguments.rounds)
+        write(table, keeping_up, starts, Path(arguments.results))
+        report(wanted, table, keeping_up, starts)
     finally:
         broker.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run(found: dict[str, Load], namesrv: str, millis: int, backlog: int, rounds: int) -> "Table":
-    fill(namesrv, backlog)
+def run(running: dict[str, Load], wanted: list[Row], namesrv: str, rounds: int) -> Table:
     table: Table = {}
     for number in range(rounds + 1):  # the first one warms up
-        for row in rows(millis, backlog):
-            for name, client in found.items():
-                calls = {"ariane": row.python, "Java": row.java}.get(name, row.python if row.cpp else {})
+        for row in wanted:
+            for name, client in running.items():
+                calls = {OURS: row.python, JAVA: row.java}.get(name, row.python if row.cpp else {})
                 if calls:
                     figure = measure(client, row, calls, namesrv)
                     if number:
                         table.setdefault(row.name, {}).setdefault(name, []).append(figure)
     return table
+
+
+def shared(ours: Load, namesrv: str, millis: int, rounds: int) -> list[float]:
+    """Of what a producer sends, the share that a consumer on the same loop receives meanwhile; once each round."""
+    shares = []
+    for number in range(rounds):
+        result = ours.run("shared", namesrv=namesrv, topic=f"shared{number}", window=1000, size=128, millis=millis)
+        shares.append(result["received"] / max(1, result["messages"]))
+    return shares
+
+
+def start_up(found: dict[str, Starter], home: Path, namesrv: str, rounds: int) -> Starts:
+    """Start each client afresh, in turn; a JVM's classes are compiled before its clock starts."""
+    starts: Starts = {}
+    for number in range(rounds):
+        for name, start in found.items():
+            if name == CPP:
+                continue
+            client = start(home / f"{name}{number}")
+            try:
+                client.run("idle", namesrv=namesrv, topic="bench", size=128)
+                took = time.perf_counter() - client.started
+                held = memory(client.pid)
+            finally:
+                client.stop()
+            starts.setdefault(name, []).append(Start(took, held.resident, held.private))
+    return starts
 
 
 def fill(namesrv: str, count: int) -> None:
@@ -127,53 +192,43 @@ def fill(namesrv: str, count: int) -> None:
             producer.send_batch([ariane.Message("backlog", b"x" * 128) for _ in range(size)], timeout=30)
 
 
-Table = dict[str, dict[str, list[Figure]]]
-
-
 def middle(figures: list[Figure]) -> Figure:
     """The medians of rate and CPU, each by itself."""
     return Figure(median(f.rate for f in figures), median(f.cpu for f in figures))
 
 
-def ratio(found: dict[str, list[Figure]], other: str) -> float | None:
-    """How many messages a CPU second of ours does for one of another client's."""
-    if other not in found or "ariane" not in found:
-        return None
-    return middle(found[other]).cpu / middle(found["ariane"]).cpu
-
-
-def targets(table: Table) -> list[tuple[str, float | None, float]]:
-    """What was promised: a sentence, the figure, and what it must reach."""
-    promised: list[tuple[str, float | None, float]] = []
-    for row in (SYNC_1, SYNC_16):
-        promised.append((f"{row}: times the C++ wrapper a CPU second", ratio(table[row], "C++ wrapper"), 2.0))
-    for row, least in ((ASYNC, 20_000), (PUSH, 50_000)):
-        found = next(figures for name, figures in table.items() if name.startswith(row))
-        promised.append((f"{row}: messages a second", middle(found["ariane"]).rate, least))
-    return promised
-
-
-def write(table: Table, folder: Path) -> None:
-    """All figures of all rounds, for whoever compares runs."""
+def write(table: Table, keeping_up: list[float], starts: Starts, folder: Path) -> None:
+    """All figures of all rounds, to compare runs."""
     folder.mkdir(parents=True, exist_ok=True)
     rounds = {
         row: {name: [asdict(f) for f in figures] for name, figures in found.items()} for row, found in table.items()
     }
-    met = [{"target": text, "figure": figure, "least": least} for text, figure, least in targets(table)]
-    (folder / "client.json").write_text(json.dumps({"rounds": rounds, "targets": met}, indent=1))
+    fresh = {name: [asdict(start) for start in found] for name, found in starts.items()}
+    kept = {"rounds": rounds, "shared loop": keeping_up, "start": fresh}
+    (folder / "client.json").write_text(json.dumps(kept, indent=1))
 
 
-def report(table: Table) -> None:
-    print(f"\n{'':44}{'client':14}{'messages/s':>12}{'CPU µs':>10}{'per CPU second':>16}{'ours/its':>10}")
-    for row, found in table.items():
-        for number, (name, figures) in enumerate(found.items()):
-            figure, times = middle(figures), ratio(found, name)
-            line = f"{'' if number else row:44}{name:14}{figure.rate:12,.0f}{figure.cpu:10.1f}{1e6 / figure.cpu:16,.0f}"
-            print(line + ("" if times is None else f"{times:10.2f}"))
-    print()
-    for text, reached, least in targets(table):
-        verdict = "not measured" if reached is None else "met" if reached >= least else "MISSED"
-        print(f"{text:60}{0.0 if reached is None else reached:12,.2f} of {least:,.0f}: {verdict}")
+def report(wanted: list[Row], table: Table, keeping_up: list[float], starts: Starts) -> None:
+    print("\n| case | Ariane µs, msg/s | Java µs, msg/s | CPU ratio (target) | rate ratio (target) |")
+    print("|---|---|---|---|---|")
+    for row in wanted:
+        found = {name: middle(figures) for name, figures in table[row.name].items()}
+        ours, java = found[OURS], found.get(JAVA)
+        cells = [row.name, f"{ours.cpu:.1f}, {ours.rate:,.0f}"]
+        if java is not None:
+            cpu, rate = ours.cpu / java.cpu, ours.rate / java.rate
+            cells.append(f"{java.cpu:.1f}, {java.rate:,.0f}")
+            cells.append(f"{cpu:.2f} (≤ {row.cpu:g}{'' if cpu <= row.cpu else ' **no**'})")
+            cells.append(f"{rate:.2f} (≥ {row.rate:g}{'' if rate >= row.rate else ' **no**'})")
+        print(f"| {' | '.join(cells)} |")
+        if CPP in found:
+            print(f"  C++ wrapper: {found[CPP].cpu:.1f} µs, {found[CPP].rate:,.0f}/s")
+    share = median(keeping_up)
+    print(f"\nshared loop: {share:.2f} of what was sent was received meanwhile (≥ {KEEPS_UP})")
+    for name, fresh in starts.items():
+        held, private = median(s.resident for s in fresh), median(s.private for s in fresh)
+        seconds = median(s.seconds for s in fresh)
+        print(f"{name}: first message after {seconds:.2f} s, idle {held:.0f} MiB ({private:.0f} private)")
 
 
 if __name__ == "__main__":

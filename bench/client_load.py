@@ -50,13 +50,15 @@ class Ours:
             producer.send(ariane.Message(topic, body))
             return timed(millis / 1000, threads, lambda: producer.send(ariane.Message(topic, body)))
 
-    def asynchronous(self, namesrv: str, topic: str, window: int, size: int, millis: int) -> Result:
-        return run(self._asynchronous(namesrv, topic, window, b"x" * size, millis / 1000))
+    def asynchronous(self, namesrv: str, topic: str, window: int, size: int, millis: int, batching: int = 0) -> Result:
+        return run(self._asynchronous(namesrv, topic, window, b"x" * size, millis / 1000, bool(batching)))
 
-    async def _asynchronous(self, namesrv: str, topic: str, window: int, body: bytes, seconds: float) -> Result:
+    async def _asynchronous(
+        self, namesrv: str, topic: str, window: int, body: bytes, seconds: float, batching: bool
+    ) -> Result:
         from ariane import Message, aio
 
-        async with aio.Producer("bench-async", name_servers=namesrv) as producer:
+        async with aio.Producer("bench-async", name_servers=namesrv, batching=batching) as producer:
             await producer.send(Message(topic, body))
             sent = 0
             started = time.perf_counter()
@@ -70,28 +72,73 @@ class Ours:
             await asyncio.gather(*(work() for _ in range(window)))
             return {"messages": sent, "failed": 0, "seconds": time.perf_counter() - started}
 
-    def push(self, namesrv: str, topic: str, count: int, batch: int) -> Result:
-        return run(self._push(namesrv, topic, count, batch))
+    def push(self, namesrv: str, topic: str, count: int, batch: int, function: int = 0) -> Result:
+        return run(self._push(namesrv, topic, count, batch, bool(function)))
 
-    async def _push(self, namesrv: str, topic: str, count: int, batch: int) -> Result:
+    async def _push(self, namesrv: str, topic: str, count: int, batch: int, function: bool) -> Result:
         from ariane import ConsumeFrom, ConsumeStatus, aio
 
-        left, first = count, 0.0
-        done = asyncio.Event()
+        first = 0.0
+        got: list[int] = []  # of each call; appending is safe in any thread
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        calls = count if batch == 1 else 0
+
+        def note(messages: list[Any]) -> Any:
+            nonlocal first
+            first = first or time.perf_counter()
+            got.append(len(messages))
+            if len(got) >= calls and (calls or sum(got) >= count):
+                loop.call_soon_threadsafe(done.set)
+            return ConsumeStatus.CONSUME_SUCCESS
 
         async def listen(messages: list[Any]) -> Any:
-            nonlocal left, first
-            first = first or time.perf_counter()
-            left -= len(messages)
-            if left <= 0:
-                done.set()
-            return ConsumeStatus.CONSUME_SUCCESS
+            return note(messages)
 
         group = f"bench-{time.time_ns()}"
         options: Any = {"name_servers": namesrv, "consume_from": ConsumeFrom.FIRST, "consume_batch": batch}
-        async with aio.PushConsumer(group, topic, listen, **options):
+        async with aio.PushConsumer(group, topic, note if function else listen, **options):
             await asyncio.wait_for(done.wait(), 300)
-            return {"messages": count - left, "failed": 0, "seconds": time.perf_counter() - first}
+            return {"messages": sum(got), "failed": 0, "seconds": time.perf_counter() - first}
+
+    def shared(self, namesrv: str, topic: str, window: int, size: int, millis: int) -> Result:
+        return run(self._shared(namesrv, topic, window, b"x" * size, millis / 1000))
+
+    async def _shared(self, namesrv: str, topic: str, window: int, body: bytes, seconds: float) -> Result:
+        """Send with a full window and consume the same topic on one loop; counts what came until the last send."""
+        from ariane import ConsumeStatus, Message, aio
+
+        sent = received = 0
+
+        async def listen(messages: list[Any]) -> Any:
+            nonlocal received
+            received += len(messages)
+            return ConsumeStatus.CONSUME_SUCCESS
+
+        async with aio.Producer("bench-shared", name_servers=namesrv) as producer:
+            await producer.send(Message(topic, body))
+            group = f"bench-{time.time_ns()}"
+            async with aio.PushConsumer(group, topic, listen, name_servers=namesrv, consume_batch=32):
+                started = time.perf_counter()
+
+                async def work() -> None:
+                    nonlocal sent
+                    while time.perf_counter() - started < seconds:
+                        await producer.send(Message(topic, body))
+                        sent += 1
+
+                await asyncio.gather(*(work() for _ in range(window)))
+                took, in_time = time.perf_counter() - started, received
+        return {"messages": sent, "received": in_time, "failed": 0, "seconds": took}
+
+    def idle(self, namesrv: str, topic: str, size: int) -> Result:
+        """Start a producer, send one message and leave the producer open: what an idle client costs."""
+        import ariane
+
+        started = time.perf_counter()
+        self._idle = ariane.Producer("bench-idle", name_servers=namesrv)
+        self._idle.start()
+        self._idle.send(ariane.Message(topic, b"x" * size))
+        return {"messages": 1, "failed": 0, "seconds": time.perf_counter() - started}
 
 
 class Wrapper:

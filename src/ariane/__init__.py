@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ariane.client.consumer.listen.listener import ConsumeStatus, Delivery, Listener
     from ariane.client.consumer.options import ConsumeFrom, LiteOptions, Model, PushOptions
     from ariane.client.consumer.stats import ConsumerStats, QueueLag, TopicStats
-    from ariane.client.options import ClientOptions, Sql
+    from ariane.client.options import ClientOptions, Expression, PythonFilter, Sql
     from ariane.client.producer.options import ProducerOptions, QueueChoice
     from ariane.client.producer.transaction import TransactionListener
     from ariane.client.results import (
@@ -74,6 +74,7 @@ __all__ = [
     "DeadLetter",
     "DeadLetterCount",
     "Delivery",
+    "Expression",
     "GroupLag",
     "GrownTopic",
     "HalfMessage",
@@ -94,6 +95,7 @@ __all__ = [
     "PullStatus",
     "PushConsumer",
     "PushOptions",
+    "PythonFilter",
     "QueryConsumeQueueResponseBody",
     "QueueBacklog",
     "QueueChoice",
@@ -131,7 +133,7 @@ _MODULES = {
     "ariane.client.consumer.listen.listener": "ConsumeStatus Delivery Listener",
     "ariane.client.consumer.stats": "ConsumerStats QueueLag TopicStats",
     "ariane.client.consumer.options": "ConsumeFrom LiteOptions Model PushOptions",
-    "ariane.client.options": "ClientOptions Sql",
+    "ariane.client.options": "ClientOptions Expression PythonFilter Sql",
     "ariane.client.producer.options": "ProducerOptions QueueChoice",
     "ariane.client.producer.transaction": "TransactionListener",
     "ariane.client.results": "PullResult PullStatus SendResult SendStatus TransactionResult TransactionState",

@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, Model, ReceivedMessage, Sql, aio
+from ariane import (
+    ConsumeFrom,
+    ConsumeStatus,
+    Delivery,
+    Expression,
+    Message,
+    Model,
+    PythonFilter,
+    ReceivedMessage,
+    Sql,
+    aio,
+)
 from ariane.client.admin import Admin
 from ariane.client.producer.producer import Producer
 from ariane.errors import BrokerRefused
@@ -174,6 +185,25 @@ async def test_tags_and_sql_select(ns: str, topic: str, producer: Producer) -> N
     async with tags, sql:
         assert {m.body for m in await by_tag.arrived(4)} == {b"0", b"2", b"3", b"5"}
         assert {m.body for m in await by_sql.arrived(1)} == {b"4"}
+
+
+@pytest.mark.parametrize("site", ["ariane"], indirect=True)
+async def test_expressions_over_the_body_select(ns: str, topic: str, producer: Producer) -> None:
+    for i in range(6):
+        await producer.send(Message(topic, b'{"n": %d}' % i, properties={"even": str(i % 2 == 0).lower()}))
+    wanted = {"text": Expression("body.n > 1 AND even = TRUE"), "python": PythonFilter('body["n"] < 2')}
+    inboxes = {name: Inbox() for name in wanted}
+    options = {"name_servers": ns, "consume_from": FIRST}
+    text, python = (aio.PushConsumer(unique(n), {topic: one}, inboxes[n], **options) for n, one in wanted.items())
+    async with text, python:
+        assert {m.body for m in await inboxes["text"].arrived(2)} == {b'{"n": 2}', b'{"n": 4}'}
+        assert {m.body for m in await inboxes["python"].arrived(2)} == {b'{"n": 0}', b'{"n": 1}'}
+
+
+@pytest.mark.parametrize("site", ["apache"], indirect=True)
+async def test_apaches_broker_refuses_an_expression_over_the_body(ns: str, topic: str, group: str) -> None:
+    with pytest.raises(BrokerRefused, match="SUBSCRIPTION_PARSE_FAILED"):
+        await aio.PushConsumer(group, {topic: Expression("body.n > 1")}, Inbox(), name_servers=ns).start()
 
 
 async def test_a_wrong_expression_is_an_error_at_the_start(ns: str, topic: str, group: str) -> None:

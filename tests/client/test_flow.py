@@ -1,11 +1,14 @@
 """Flow control: a slow listener stops the pulls of its queue, by count, size and span."""
 
+import asyncio
 import threading
 
 import pytest
 
 from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, ReceivedMessage, aio
 from ariane.client.consumer.queues.puller import Limits, Puller
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.command import Command
 from ariane.testing.cluster import Cluster
 from tests.client.inbox import OK, Inbox, eventually
 from tests.client.test_process_queue import QUEUE as NAME
@@ -49,6 +52,50 @@ async def test_a_slow_listener_stops_the_pulls_until_it_catches_up(ours: Cluster
         assert stats.lag == 200
         release.set()
         await inbox.arrived(200)
+
+
+class PullCounter:
+    """Counts the pulls of a consumer that are on their way together."""
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
+        self._open = 0
+        self.most = 0
+
+    def before_request(self, _: str, command: Command) -> None:
+        if command.code == RequestCode.PULL_MESSAGE and command.fields["topic"] == self._topic:
+            self._open += 1
+            self.most = max(self.most, self._open)
+
+    def after_response(self, _: str, request: Command, response: Command) -> None:
+        if request.code == RequestCode.PULL_MESSAGE and request.fields["topic"] == self._topic:
+            self._open -= 1
+
+
+@pytest.mark.parametrize(("most_cached", "together"), [(1000, 31), (100, 3), (32, 1)])
+async def test_a_consumer_that_is_behind_pulls_ahead_within_its_limit(
+    ours: Cluster, most_cached: int, together: int
+) -> None:
+    topic, ns, count = unique("topic"), ours.name_servers, 3000
+    ours.create_topic(topic, queues=1)
+    async with aio.Producer(unique("p"), name_servers=ns) as producer:
+        await producer.send_batch([Message(topic, b"%d" % i) for i in range(count)])
+    pulls, got, all_came = PullCounter(topic), [], asyncio.Event()
+
+    async def listen(messages: list[ReceivedMessage]) -> ConsumeStatus:
+        got.extend(message.queue_offset for message in messages)
+        if len(got) == count:
+            all_came.set()
+        return OK
+
+    options = {"name_servers": ns, "consume_from": ConsumeFrom.FIRST, "max_cached_messages": most_cached}
+    group = unique("g")
+    async with aio.PushConsumer(group, topic, listen, consume_batch=32, threads=1, rpc_hooks=[pulls], **options):
+        async with asyncio.timeout(60):
+            await all_came.wait()
+    assert got == list(range(count))
+    assert (pulls.most > 1) is (together > 1)
+    assert pulls.most <= together
 
 
 async def test_a_limit_for_the_topic_is_shared_by_its_queues(ours: Cluster) -> None:

@@ -2,7 +2,7 @@
 
 from ariane.client.connect.routes import MASTER, Routes
 from ariane.client.connect.wire import SUCCESS, Wire
-from ariane.client.options import Expression, Sql
+from ariane.client.options import Selector, text_and_kind
 from ariane.client.results import PullResult, PullStatus
 from ariane.errors import BrokerRefused, RouteMissing
 from ariane.message import MessageQueue
@@ -137,7 +137,7 @@ class BrokerCalls:
         queue: MessageQueue,
         offset: int,
         max_count: int,
-        expression: Expression = "*",
+        expression: Selector = "*",
         *,
         sys_flag: int = SUBSCRIPTION,
         commit_offset: int = 0,
@@ -148,7 +148,7 @@ class BrokerCalls:
     ) -> PullResult:
         """Pull once. With `suspend` the broker holds the pull for so many seconds when it finds nothing."""
         address, is_slave = await self.reader(queue, broker_id)
-        text, kind = (expression.expression, "SQL92") if isinstance(expression, Sql) else (expression, "TAG")
+        text, kind = text_and_kind(expression)
         if suspend > 0:
             sys_flag |= SUSPEND
         if is_slave:

@@ -15,7 +15,7 @@ from ariane.client.consumer.queues.start_offset import start_offset
 from ariane.client.consumer.running_info import lite_properties
 from ariane.client.consumer.stats import ConsumerStats, Meter, QueueLag
 from ariane.client.observe.hooks import ConsumeContext, ConsumeHook, call_hooks
-from ariane.client.options import Expression
+from ariane.client.options import Selector
 from ariane.errors import ArianeError, ClientError, ResponseError
 from ariane.message import MessageQueue, ReceivedMessage
 from ariane.protocol.bodies import ConsumeMessageDirectlyResult, ConsumerData, ConsumerRunningInfo, SubscriptionData
@@ -114,7 +114,7 @@ class LiteEngine:
                     log.exception("%s: the queue listener failed", self._group)
         return changed
 
-    async def hold(self, queues: set[MessageQueue], expressions: Mapping[str, Expression]) -> None:
+    async def hold(self, queues: set[MessageQueue], expressions: Mapping[str, Selector]) -> None:
         """Hold exactly these queues."""
         for topic in {queue.topic for queue in queues}:
             self._assigned[topic] = subscription(topic, expressions.get(topic, "*"), self._clock.now_ms())

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Unpack
 
 from ariane.client.connect.broker_calls import LITE_PULL
@@ -15,7 +16,7 @@ from ariane.client.consumer.queues.offset_store import LocalOffsets, OffsetStore
 from ariane.client.consumer.stats import ConsumerStats
 from ariane.client.observe.hooks import ConsumeHook
 from ariane.client.observe.trace import Tracer
-from ariane.client.options import Expression
+from ariane.client.options import Selector
 from ariane.client.producer.checks import check_group
 from ariane.client.producer.internal import start_tracer
 from ariane.env import Env
@@ -36,7 +37,7 @@ class LitePullConsumer(Lifecycle):
     def __init__(
         self,
         group: str,
-        subscriptions: str | Mapping[str, Expression] | None = None,
+        subscriptions: str | Mapping[str, Selector] | None = None,
         *,
         options: LiteOptions | None = None,
         consume_hooks: Sequence[ConsumeHook] = (),
@@ -53,7 +54,7 @@ class LitePullConsumer(Lifecycle):
         whole = {wrap(self._options.namespace, topic): wanted for topic, wanted in topics.items()}
         self._subscriptions = {topic: subscription(topic, wanted, now) for topic, wanted in whole.items()}
         self._assigned: list[MessageQueue] = []
-        self._expressions: dict[str, Expression] = {}
+        self._expressions: dict[str, Selector] = {}
         self._hooks = tuple(consume_hooks)
         self._queue_listener = queue_listener
         self._tracer: Tracer | None = None
@@ -64,7 +65,7 @@ class LitePullConsumer(Lifecycle):
         """The options of this consumer."""
         return self._options
 
-    async def subscribe(self, topic: str, expression: Expression = "*") -> None:
+    async def subscribe(self, topic: str, expression: Selector = "*") -> None:
         """Subscribe to a topic, whose queues the group shares."""
         if self._assigned:
             raise ClientError("queues are assigned: make another consumer to subscribe")
@@ -85,7 +86,7 @@ class LitePullConsumer(Lifecycle):
             self._running()
             await self._engine.give_up_topic(topic)
 
-    async def assign(self, queues: Iterable[MessageQueue], expressions: Mapping[str, Expression] | None = None) -> None:
+    async def assign(self, queues: Iterable[MessageQueue], expressions: Mapping[str, Selector] | None = None) -> None:
         """Read exactly these queues, without rebalancing."""
         if self._subscriptions:
             raise ClientError("topics are subscribed: make another consumer to assign queues")
@@ -171,7 +172,7 @@ class LitePullConsumer(Lifecycle):
     def _offsets(self, instance: Instance) -> OffsetStore:
         if self._options.model is Model.CLUSTERING:
             return RemoteOffsets(self._group, instance.calls)
-        folder = self._options.offset_folder or default_folder()
+        folder = Path(self._options.offset_folder or default_folder())
         return LocalOffsets(folder, instance.client_id, self._group, self._env.files)
 
     async def _open(self, instance: Instance) -> None:

@@ -6,7 +6,7 @@ from enum import Enum
 from pathlib import Path
 
 from ariane.client.consumer.allocate import Allocate, averagely
-from ariane.client.options import MEBIBYTE, ClientKeywords, ClientOptions, Expression, Sql, require
+from ariane.client.options import MEBIBYTE, ClientKeywords, ClientOptions, Selector, require, text_and_kind
 from ariane.message import TRACE_TOPIC
 from ariane.protocol.bodies import SubscriptionData
 
@@ -26,11 +26,10 @@ class Model(Enum):
     BROADCASTING = "BROADCASTING"
 
 
-def subscription(topic: str, expression: Expression, version: int) -> SubscriptionData:
+def subscription(topic: str, expression: Selector, version: int) -> SubscriptionData:
     """A subscription as it is sent to brokers."""
-    if isinstance(expression, Sql):
-        return SubscriptionData.build(topic, expression.expression, version, "SQL92")
-    return SubscriptionData.build(topic, expression, version)
+    text, kind = text_and_kind(expression)
+    return SubscriptionData.build(topic, text, version, kind)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +41,7 @@ class ConsumerOptions(ClientOptions):
     consume_timestamp: datetime | None = None
     """For `ConsumeFrom.TIMESTAMP`; half an hour ago when not given."""
     allocate: Allocate = averagely
-    offset_folder: Path | None = None
+    offset_folder: Path | str | None = None
     """Where broadcasting consumers keep their offsets; `~/.rocketmq_offsets` when not given."""
     persist_interval: float = 5.0
     rebalance_interval: float = 20.0
@@ -109,7 +108,7 @@ class ConsumerKeywords(ClientKeywords, total=False):
     consume_from: ConsumeFrom
     consume_timestamp: datetime | None
     allocate: Allocate
-    offset_folder: Path | None
+    offset_folder: Path | str | None
     persist_interval: float
     rebalance_interval: float
     pull_batch: int

@@ -5,7 +5,7 @@ from typing import Unpack
 from ariane.client.connect.instance import Instance
 from ariane.client.connect.lifecycle import Lifecycle
 from ariane.client.decoding import decode_messages
-from ariane.client.options import ClientKeywords, ClientOptions, Expression
+from ariane.client.options import ClientKeywords, ClientOptions, Selector
 from ariane.client.results import PullResult
 from ariane.env import Env
 from ariane.message import MessageQueue, ReceivedMessage
@@ -60,7 +60,7 @@ class PullClient(Lifecycle):
         queue: MessageQueue,
         offset: int,
         max_count: int = 32,
-        expression: Expression = "*",
+        expression: Selector = "*",
         *,
         suspend: float = 0.0,
         timeout: float = 10.0,
@@ -78,7 +78,7 @@ class PullClient(Lifecycle):
         queue: MessageQueue,
         offset: int,
         max_count: int = 32,
-        expression: Expression = "*",
+        expression: Selector = "*",
         *,
         suspend: float = 0.0,
         timeout: float = 10.0,

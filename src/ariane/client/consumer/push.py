@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
 from typing import Unpack
 
 from ariane.client.connect.instance import Instance
@@ -21,7 +22,7 @@ from ariane.client.consumer.stats import ConsumerStats, Meter
 from ariane.client.observe.hooks import ConsumeHook
 from ariane.client.observe.telemetry import consume_with_telemetry
 from ariane.client.observe.trace import Tracer
-from ariane.client.options import Expression
+from ariane.client.options import Selector
 from ariane.client.producer.checks import check_group
 from ariane.client.producer.internal import start_tracer
 from ariane.env import Env
@@ -45,7 +46,7 @@ class PushConsumer(Lifecycle):
     def __init__(
         self,
         group: str,
-        subscriptions: str | Mapping[str, Expression] | None = None,
+        subscriptions: str | Mapping[str, Selector] | None = None,
         listener: Listener | None = None,
         *,
         options: PushOptions | None = None,
@@ -74,7 +75,7 @@ class PushConsumer(Lifecycle):
         """The options of this consumer."""
         return self._options
 
-    async def subscribe(self, topic: str, expression: Expression = "*") -> None:
+    async def subscribe(self, topic: str, expression: Selector = "*") -> None:
         """Subscribe to a topic, or change its expression; all consumers of a group must have the same subscriptions."""
         topic = wrap(self._options.namespace, topic)
         wanted = subscription(topic, expression, self._env.clock.now_ms())
@@ -194,11 +195,11 @@ class PushConsumer(Lifecycle):
     def _offsets(self, instance: Instance) -> OffsetStore:
         if self._options.model is Model.CLUSTERING:
             return RemoteOffsets(self._group, instance.calls)
-        folder = self._options.offset_folder or default_folder()
+        folder = Path(self._options.offset_folder or default_folder())
         return LocalOffsets(folder, instance.client_id, self._group, self._env.files)
 
     async def _check(self, instance: Instance, wanted: SubscriptionData) -> None:
-        """Let a broker check an SQL expression, so that a mistake in it is an error at once."""
+        """Let a broker check an expression, so that a mistake in it is an error at once."""
         if wanted.expression_type == "TAG" or not await instance.routes.refresh_quietly(wanted.topic):
             return
         route = await instance.routes.find(wanted.topic)

@@ -8,7 +8,7 @@ from ariane.client.consumer.lite_pull import LitePullConsumer as AsyncLitePullCo
 from ariane.client.consumer.options import LiteKeywords, LiteOptions
 from ariane.client.consumer.stats import ConsumerStats
 from ariane.client.observe.hooks import ConsumeHook
-from ariane.client.options import Expression
+from ariane.client.options import Selector
 from ariane.client.sync.lifecycle import Lifecycle
 from ariane.client.sync.portal import Portal
 from ariane.env import Env
@@ -26,7 +26,7 @@ class LitePullConsumer(Lifecycle):
     def __init__(
         self,
         group: str,
-        subscriptions: str | Mapping[str, Expression] | None = None,
+        subscriptions: str | Mapping[str, Selector] | None = None,
         *,
         options: LiteOptions | None = None,
         consume_hooks: Sequence[ConsumeHook] = (),
@@ -52,7 +52,7 @@ class LitePullConsumer(Lifecycle):
         """The options of this consumer."""
         return self._client.options
 
-    def subscribe(self, topic: str, expression: Expression = "*") -> None:
+    def subscribe(self, topic: str, expression: Selector = "*") -> None:
         """Subscribe to a topic, whose queues the group shares."""
         self._portal.run(self._client.subscribe(topic, expression))
 
@@ -60,7 +60,7 @@ class LitePullConsumer(Lifecycle):
         """Unsubscribe from a topic."""
         self._portal.run(self._client.unsubscribe(topic))
 
-    def assign(self, queues: Iterable[MessageQueue], expressions: Mapping[str, Expression] | None = None) -> None:
+    def assign(self, queues: Iterable[MessageQueue], expressions: Mapping[str, Selector] | None = None) -> None:
         """Read exactly these queues, without rebalancing."""
         self._portal.run(self._client.assign(queues, expressions))
 

@@ -4,7 +4,7 @@ from typing import Unpack
 
 from ariane.client.consumer.pull_client import TOOLS_GROUP
 from ariane.client.consumer.pull_client import PullClient as AsyncPullClient
-from ariane.client.options import ClientKeywords, ClientOptions, Expression
+from ariane.client.options import ClientKeywords, ClientOptions, Selector
 from ariane.client.results import PullResult
 from ariane.client.sync.lifecycle import Lifecycle
 from ariane.client.sync.portal import Portal
@@ -61,7 +61,7 @@ class PullClient(Lifecycle):
         queue: MessageQueue,
         offset: int,
         max_count: int = 32,
-        expression: Expression = "*",
+        expression: Selector = "*",
         *,
         suspend: float = 0.0,
         timeout: float = 10.0,
@@ -76,7 +76,7 @@ class PullClient(Lifecycle):
         queue: MessageQueue,
         offset: int,
         max_count: int = 32,
-        expression: Expression = "*",
+        expression: Selector = "*",
         *,
         suspend: float = 0.0,
         timeout: float = 10.0,

@@ -8,7 +8,7 @@ from ariane.client.consumer.options import PushKeywords, PushOptions
 from ariane.client.consumer.push import PushConsumer as AsyncPushConsumer
 from ariane.client.consumer.stats import ConsumerStats
 from ariane.client.observe.hooks import ConsumeHook
-from ariane.client.options import Expression
+from ariane.client.options import Selector
 from ariane.client.sync.lifecycle import Lifecycle
 from ariane.client.sync.portal import Portal
 from ariane.env import Env
@@ -28,7 +28,7 @@ class PushConsumer(Lifecycle):
     def __init__(
         self,
         group: str,
-        subscriptions: str | Mapping[str, Expression] | None = None,
+        subscriptions: str | Mapping[str, Selector] | None = None,
         listener: Listener | None = None,
         *,
         options: PushOptions | None = None,
@@ -54,7 +54,7 @@ class PushConsumer(Lifecycle):
         """The options of this consumer."""
         return self._client.options
 
-    def subscribe(self, topic: str, expression: Expression = "*") -> None:
+    def subscribe(self, topic: str, expression: Selector = "*") -> None:
         """Subscribe to a topic, or change its expression; all consumers of a group must have the same subscriptions."""
         self._portal.run(self._client.subscribe(topic, expression))
 

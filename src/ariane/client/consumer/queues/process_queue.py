@@ -25,6 +25,9 @@ class ProcessQueue:
         self.next_offset = 0
         self.max_offset = 0
         """The end of the queue in the last response of the broker."""
+        self.last_pull_count = 0
+        """By how many offsets the last response advanced; 0 when it had no messages."""
+        self.last_pull_bytes = 0
         self.count = 0
         self.size = 0
         self.last_lock = clock.monotonic()

@@ -1,4 +1,4 @@
-"""Long polls of one queue, one after the other, while its cache has room."""
+"""Long polls of one queue while its cache has room: one at a time, or several when the queue is far behind."""
 
 import asyncio
 import logging
@@ -14,9 +14,9 @@ from ariane.client.consumer.queues.offset_store import OffsetStore
 from ariane.client.consumer.queues.process_queue import ProcessQueue
 from ariane.client.consumer.stats import Meter
 from ariane.client.decoding import decode_messages
-from ariane.client.options import Sql
+from ariane.client.options import Expression, Selector, Sql
 from ariane.client.results import PullResult, PullStatus
-from ariane.errors import ArianeError, BrokerRefused, ProtocolError, RemotingError
+from ariane.errors import ArianeError, BrokerRefused, RemotingError
 from ariane.message import MAX_OFFSET, MIN_OFFSET, RETRY_PREFIX, RETRY_TOPIC, MessageQueue, ReceivedMessage
 from ariane.protocol.bodies import SubscriptionData
 from ariane.protocol.codes import ResponseCode
@@ -25,6 +25,9 @@ log = logging.getLogger("ariane.client")
 
 FLOW_CONTROL_PAUSE = 0.02
 PULL_MARGIN = 15.0  # seconds beyond the time that a broker may hold a pull; Apache's checks held ones every 5 s
+MOST_AHEAD = (
+    31  # pulls of one queue on their way together; a broker answers each with 32 messages unless told otherwise
+)
 FIRST_PAUSE = 0.1  # seconds to pause after an error; doubled with each consecutive one
 _UNKNOWN_TO_BROKER = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
@@ -119,34 +122,52 @@ class Puller:
             await self._clock.sleep(FIRST_PAUSE)
             return
         queue.last_pull = self._clock.monotonic()
+        offsets = self._offsets_to_pull(queue)
+        asked = [self._ask(queue, subscription, offset) for offset in offsets]
         try:
-            result = await self._ask(queue, subscription)
-        except ArianeError as error:
+            results: list[PullResult | BaseException]
+            results = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
+            for offset, result in zip(offsets, results, strict=True):
+                if queue.dropped or queue.next_offset != offset:
+                    break  # the pull before it ended elsewhere than expected: ask again
+                if isinstance(result, BaseException):
+                    raise result
+                self._take(queue, subscription, result)
+        except ArianeError as error:  # no response, or not message units: ask the broker again
             await self._pause_after(queue, error)
             return
-        if not queue.dropped:
-            try:
-                self._take(queue, subscription, result)
-            except ProtocolError as error:  # not message units: ask the broker again
-                await self._pause_after(queue, error)
-                return
         queue.failures = 0
         if self.interval > 0:
             await self._clock.sleep(self.interval)
 
-    async def _ask(self, queue: ProcessQueue, subscription: SubscriptionData) -> PullResult:
+    def _offsets_to_pull(self, queue: ProcessQueue) -> list[int]:
+        """The offsets of the next pulls: several when the last response told that the broker has so much more.
+
+        Each pull is expected to return as many messages as the last one did. All are before the end of the queue, so
+        that the broker holds none of them, and together they fit into the limits of the cache.
+        """
+        limits, step = self._limits, queue.last_pull_count
+        ahead = 1
+        if step > 0 and self.interval <= 0:
+            left = [queue.max_offset - queue.next_offset, limits.messages - queue.count]
+            if limits.span is not None:
+                left.append(limits.span - queue.span)
+            room = (limits.size - queue.size) // max(1, queue.last_pull_bytes)
+            ahead = max(1, min(MOST_AHEAD, room, min(left) // step))
+        return [queue.next_offset + number * step for number in range(ahead)]
+
+    async def _ask(self, queue: ProcessQueue, subscription: SubscriptionData, offset: int) -> PullResult:
         """Send a pull.
 
         A pull could carry the group's offset too, but Apache's broker may handle it after a later commit and move the
         offset back. So offsets are committed by requests of their own.
         """
-        is_sql = subscription.expression_type != "TAG"
         result = await self._instance.calls.pull(
             self._group,
             queue.queue,
-            queue.next_offset,
+            offset,
             self._options.pull_batch,
-            Sql(subscription.sub_string) if is_sql else subscription.sub_string,
+            _selector(subscription),
             sys_flag=self._sys_flag,
             suspend=self._options.poll_suspend,
             version=self.versions.get(queue.queue.topic, 0),
@@ -174,6 +195,8 @@ class Puller:
 
     def _take(self, queue: ProcessQueue, subscription: SubscriptionData, result: PullResult) -> None:
         queue.max_offset = result.max_offset
+        queue.last_pull_count = result.next_offset - queue.next_offset if result.status is PullStatus.FOUND else 0
+        queue.last_pull_bytes = len(result.body)
         if result.status is PullStatus.OFFSET_ILLEGAL:
             log.warning(
                 "%s: offset %d is out of range of %s: continuing at %d",
@@ -214,6 +237,12 @@ class Puller:
                 message.topic = message.properties.get(RETRY_TOPIC, retry)
             if namespace:
                 message.topic = unwrap(namespace, message.topic)
+
+
+def _selector(subscription: SubscriptionData) -> Selector:
+    if subscription.expression_type == Sql.kind:
+        return Sql(subscription.sub_string)
+    return Expression(subscription.sub_string) if subscription.expression_type != "TAG" else subscription.sub_string
 
 
 def _wanted(messages: list[ReceivedMessage], subscription: SubscriptionData) -> list[ReceivedMessage]:
