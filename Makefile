@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 HOT := $(shell grep -oE 'src/ariane/[a-z_0-9/]+\.py' setup.py)
 PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
+QUICK_PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder  # one more: quick tests wait more than they compute
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos dledger-chaos format clean
+.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos dledger-chaos dledger-power format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -19,7 +20,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { echo "This Python cannot make virtual environments; on Debian: apt-get install python3-venv"; exit 1; }
 	@$(PIP) install -q --upgrade pip
 
-# The hot modules are compiled, so a change to one of them builds them anew; all others run from where they lie.
+# The hot modules are compiled, so a change to one of them builds them again; all others run from src/.
 $(VENV)/.setup: $(BIN)/python pyproject.toml setup.py $(HOT)
 	@echo "Installing Ariane into $(VENV) (a minute the first time) ..."
 	@$(PIP) install -q -e '.[broker]'
@@ -44,8 +45,8 @@ test: setup-test  ## run all tests, in two processes
 test-again: setup-test  ## run the tests that failed in the last run once more, alone; for 5 failures at most
 	@$(BIN)/pytest --again $(ARGS)
 
-quick: setup-test  ## run the tests for everyday work: no JVM, no Spark, under two minutes
-	@$(BIN)/pytest -q --quick $(PARALLEL) $(ARGS)
+quick: setup-test  ## run the tests for everyday work: no JVM, Spark or database, no programs started
+	@$(BIN)/pytest -q --quick $(QUICK_PARALLEL) $(ARGS)
 
 deep: setup-test  ## run all tests with every kill where `make test` takes a sample; for a night
 	@$(BIN)/pytest $(PARALLEL) --deep $(ARGS)
@@ -77,8 +78,11 @@ model-ha: setup-test  ## run the model test of replication deeply: EXAMPLES=2000
 fuzz: setup-test  ## feed COUNT=1000000 mutated inputs to every decoder and FRAMES=100000 to a live broker
 	@PYTHONPATH=src $(BIN)/python -m tests.fuzz --count $(or $(COUNT),1000000) --frames $(or $(FRAMES),100000) --jobs $(JOBS) $(ARGS)
 
-dledger-chaos: setup-test  ## kill and pause the leader of a group of three processes ROUNDS=100 times under load
+dledger-chaos: setup-test  ## kill, pause and cut off the leader of a group of three processes ROUNDS=100 times under load
 	@PYTHONPATH=src:. $(BIN)/python -m tests.dledger.chaos --rounds $(or $(ROUNDS),100) $(ARGS)
+
+dledger-power: setup-test  ## cut the power of a group of three file systems CUTS=50 times under load (root, loop devices)
+	@PYTHONPATH=src:. $(BIN)/python -m tests.dledger.power --cuts $(or $(CUTS),50) $(ARGS)
 
 ha-chaos: setup-test  ## kill the master of a pair KILLS=100 times under load, wiping its disk every third time
 	@PYTHONPATH=src $(BIN)/python -m tests.ha.chaos --kills $(or $(KILLS),100) $(ARGS)

@@ -19,23 +19,38 @@ settings.register_profile(
 settings.load_profile("ariane")
 
 ROOT = Path(__file__).parent
-LONG = ("spark", "packaging", "interop", "guarantee", "app", "client", "cli")  # folders to start with, longest first
-OUTSIDE = frozenset(  # fixtures that start a JVM or another server
+LONG = (
+    "spark",
+    "packaging",
+    "interop",
+    "dledger",
+    "guarantee",
+    "admin",
+    "app",
+    "client",
+    "cli",
+)  # folders to start with, longest first
+UNQUICK = ("spark", "packaging", "interop")  # folders that --quick does not even import
+OUTSIDE = frozenset(  # fixtures that start a JVM or a database, and parameters that ask for one
     (
         "peers", "java", "java_binary", "java_tls", "java_with", "apache_cluster", "apache_namesrv", "apache_broker",
-        "mqadmin_alone", "apache", "apache5", "newer", "spark",
+        "mqadmin_alone", "apache", "apache5", "newer", "spark", "postgres", "postgresql", "mariadb", "redis",
     )
 )  # fmt: skip
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--quick` is for everyday work: no JVM, no Spark, nothing that takes long by itself. `--deep` is for a night."""
-    parser.addoption("--quick", action="store_true", help="leave out what needs a JVM or Spark, or is marked slow")
+    """`--quick` is for everyday work: no JVM, Spark or database, nothing marked slow. `--deep` is for a night."""
+    parser.addoption("--quick", action="store_true", help="leave out what needs a JVM, Spark or a database, or is slow")
     parser.addoption("--deep", action="store_true", help="all kills and steps where a usual run takes a sample")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes long by itself; left out by --quick")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if config.getoption("--quick") and collection_path in [ROOT / name for name in UNQUICK] else None
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +79,7 @@ def _folder(item: pytest.Item) -> str:
 
 
 def _is_quick(item: pytest.Item) -> bool:
-    if _folder(item) in ("spark", "packaging", "interop") or item.get_closest_marker("slow"):
+    if item.get_closest_marker("slow"):
         return False
     if OUTSIDE.intersection(getattr(item, "fixturenames", ())):
         return False

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # a test run for each case
+
 ROOT = Path(__file__).parent.parent
 
 FLAKY = """

@@ -10,6 +10,8 @@ import pytest
 from ariane import Message, Producer
 from ariane.testing.cluster import Cluster
 
+pytestmark = pytest.mark.slow  # starts programs
+
 WITHOUT_SPARK = """
 import sys
 class Missing:

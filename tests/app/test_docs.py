@@ -31,6 +31,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
 def test_the_example_runs(number: int, cluster: Cluster, tmp_path: Path) -> None:
     code = BLOCKS[number]

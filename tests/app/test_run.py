@@ -19,6 +19,8 @@ from ariane.message import Message
 from ariane.testing.cluster import Cluster
 from tests.peers import unique
 
+pytestmark = pytest.mark.slow  # starts programs
+
 PATIENCE = 90.0
 MAIN = "import sys; from ariane.cli import main; sys.argv[0] = 'ariane'; main()"
 PROGRAM = """

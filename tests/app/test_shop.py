@@ -15,6 +15,8 @@ import pytest
 
 from tests.peers import free_port
 
+pytestmark = pytest.mark.slow  # starts the shop, and type checkers
+
 EXAMPLES = Path(__file__).parents[2] / "examples" / "shop"
 SOURCES = Path(__file__).parents[2] / "src"
 PATIENCE = 120.0

@@ -60,6 +60,7 @@ def message(name: str, **labels: object) -> TaskiqMessage:
     return TaskiqMessage(task_id=name, task_name="tests:task", labels=labels, args=[name], kwargs={})
 
 
+@pytest.mark.slow
 async def test_the_task_of_a_killed_worker_is_run_by_another(site: Site, tmp_path: Path) -> None:
     out, queue = tmp_path / "out", unique("tasks")
     out.mkdir()

@@ -10,6 +10,8 @@ from tests.cli.programs import program
 from tests.cli.test_kills import configure, start
 from tests.peers.jvm import free_port, listening, until
 
+pytestmark = pytest.mark.slow  # starts programs
+
 QUEUES = 2
 AFTER = 60  # messages after the one with the NUL bytes
 

@@ -6,9 +6,13 @@ import signal
 from pathlib import Path
 from urllib.request import urlopen
 
+import pytest
+
 from tests.cli.programs import Program, program, run
 from tests.ops.scraping import parse, value
 from tests.peers.jvm import free_port
+
+pytestmark = pytest.mark.slow  # starts programs
 
 
 def page(address: str, path: str) -> str:

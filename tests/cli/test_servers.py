@@ -13,6 +13,8 @@ from ariane.cli.limits import few_files_warning
 from tests.cli.programs import program, run
 from tests.peers.jvm import free_port
 
+pytestmark = pytest.mark.slow  # starts programs
+
 
 def _up_arguments(store: Path) -> tuple[str, list[str]]:
     names, broker = free_port(), free_port(-2, 1)

@@ -61,6 +61,7 @@ def test_a_person_lists_looks_resends_and_voids(url: str) -> None:
     guarantee.close()
 
 
+@pytest.mark.slow
 def test_a_resender_runs_as_a_command_until_it_is_stopped(url: str, cluster: Cluster) -> None:
     topic = unique("orders")
     cluster.create_topic(topic, queues=1)

@@ -10,6 +10,8 @@ import pytest
 from ariane.testing.cluster import Cluster
 from tests.client.test_docs import BLOCK, DOCS
 
+pytestmark = pytest.mark.slow  # a process for each example
+
 EXAMPLES = BLOCK.findall((DOCS / "guarantee.md").read_text())
 
 

@@ -2,12 +2,14 @@
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ariane
 from ariane.broker.config import BrokerOptions
 from ariane.env import Env
 from ariane.errors import ConfigError
@@ -16,6 +18,7 @@ from ariane.ops.logs import LogLevels, open_logs
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command
 from ariane.remoting import Client
+from ariane.settings import operation
 from tests.broker.operating import ok
 from tests.broker.talk import Talk
 
@@ -114,6 +117,18 @@ def test_levels_of_the_start_end_too_when_they_are_named_no_longer(tmp_path: Pat
 def test_wrong_levels_are_refused(value: str) -> None:
     with pytest.raises(ConfigError, match="logLevels: expected areas and levels such as store=debug"):
         options(logLevels=value)
+
+
+def test_an_unknown_area_is_refused_with_the_list_of_areas() -> None:
+    with pytest.raises(ConfigError, match=r"there is no area stroe; areas are access, .* store"):
+        options(logLevels="remoting=error;stroe=debug")
+
+
+def test_the_areas_are_those_that_log() -> None:
+    sources = [path.read_text() for path in Path(ariane.__file__).parent.rglob("*.py")]
+    names = {name for text in sources for name in re.findall(r'getLogger\("ariane\.([a-z_]+)', text)}
+    assert "store" in names
+    assert names <= set(operation.AREAS)
 
 
 def test_a_log_that_cannot_be_written_is_a_configuration_error(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Two streaming queries in a process of their own, to be killed: a topic to Parquet, and one to another exactly once.
 
-python -m tests.spark.job MASTER END FOLDER NAME_SERVER TABLE_TOPIC FROM_TOPIC TO_TOPIC
+python -m tests.spark.job MASTER END PER_BATCH FOLDER NAME_SERVER TABLE_TOPIC FROM_TOPIC TO_TOPIC
 
-END is `never`, or `present` for a job that ends when it has read all.
+END is `never`, or `present` for a job that ends when it has read all; PER_BATCH bounds a batch of the table.
 """
 
 import sys
@@ -38,10 +38,18 @@ def reader(spark: SparkSession, name_server: str, topic: str, per_batch: int) ->
 
 
 def main(
-    master: str, end: str, folder: str, name_server: str, table_topic: str, from_topic: str, to_topic: str
+    master: str,
+    end: str,
+    per_batch: str,
+    folder: str,
+    name_server: str,
+    table_topic: str,
+    from_topic: str,
+    to_topic: str,
 ) -> None:
     spark = session(master, folder)
-    rows = reader(spark, name_server, table_topic, 40_000).schema("keys string, queueId int, queueOffset bigint").load()
+    rows = reader(spark, name_server, table_topic, int(per_batch))
+    rows = rows.schema("keys string, queueId int, queueOffset bigint").load()
     table = rows.writeStream.format("parquet").option("path", f"{folder}/table")
     copy = reader(spark, name_server, from_topic, 500).schema("body binary").load().writeStream.format("rocketmq")
     copy = copy.option("nameServer", name_server).option("topic", to_topic).option("delivery", "exactly-once")

@@ -10,39 +10,15 @@ import typer
 from ariane import aio
 from ariane.cli.connection import client_options
 from ariane.cli.operate.session import Namesrv, Profile
-from ariane.cli.screen import console
 from ariane.cli.serve import run, until_stopped
 from ariane.client.decoding import decode_messages
 from ariane.client.options import ClientOptions
-from ariane.client.producer.options import ProducerOptions
 from ariane.errors import ArianeError, NameServersUnreachable, RemotingError, ResponseError, RouteMissing
-from ariane.message import Message, MessageQueue, ReceivedMessage
+from ariane.message import MessageQueue, ReceivedMessage
 
 SUSPEND = 15.0  # seconds that a broker holds a pull for which it has nothing
 RETRY = 1.0
 LOOK_AGAIN = 5.0  # seconds between looks for queues that were added
-
-
-def send(
-    topic: Annotated[str, typer.Argument(help="topic to send to")],
-    body: Annotated[str, typer.Argument(help="the message; - reads it from standard input")],
-    namesrv: Namesrv = None,
-    profile: Profile = None,
-    tags: Annotated[str | None, typer.Option(help="its tag")] = None,
-    keys: Annotated[str | None, typer.Option(help="its keys, separated by blanks")] = None,
-) -> None:
-    """Send one message."""
-    content = sys.stdin.buffer.read() if body == "-" else body.encode()
-    run(_send(Message(topic, content, tags=tags, keys=(keys or "").split()), client_options(namesrv, profile)))
-
-
-async def _send(message: Message, options: ClientOptions) -> None:
-    async with aio.Producer("ariane-cli", options=ProducerOptions.of(options, {})) as producer:
-        sent = await producer.send(message)
-    queue = sent.queue
-    console.print(
-        f"{sent.status.name} {sent.message_id} {queue.broker_name} queue {queue.queue_id} at {sent.queue_offset}"
-    )
 
 
 class Start(StrEnum):

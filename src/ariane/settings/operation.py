@@ -9,6 +9,10 @@ from ariane.settings.remoting import PORT_MAX
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 AREA = re.compile(r"[a-z_]+(\.[a-z_]+)*")
+AREAS = (  # names of loggers after `ariane.`; an area may go on with a dot, as in broker.delay
+    "access", "admin", "app", "broker", "client", "dledger", "guarantee", "ha", "namesrv", "ops", "otlp", "remoting",
+    "slow", "spark", "store", "testing",
+)  # fmt: skip
 
 
 def area_levels(text: str) -> dict[str, str]:
@@ -31,7 +35,8 @@ def _levels(text: str) -> str | None:
         area_levels(text)
     except ValueError as error:
         return f"expected areas and levels such as store=debug;remoting=error, got {str(error)!r} among them"
-    return None
+    unknown = [area for area in area_levels(text) if area.partition(".")[0] not in AREAS]
+    return f"there is no area {unknown[0]}; areas are {', '.join(AREAS)}" if unknown else None
 
 
 def _url(text: str) -> str | None:

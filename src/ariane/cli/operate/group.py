@@ -33,7 +33,7 @@ Group = Annotated[str, typer.Argument(help="a consumer group")]
 @app.command("list")
 def list_groups(
     abandoned: Annotated[
-        bool, typer.Option("--abandoned", help="only those that messages wait for and nobody consumes")
+        bool, typer.Option("--abandoned", help="only those with waiting messages and no consumer online")
     ] = False,
     as_json: Json = False,
     watch: Watch = None,
@@ -49,7 +49,7 @@ def list_groups(
             return
         rows = [
             (one.group, len(one.clients), one.consume_type.removeprefix("CONSUME_").lower(), one.message_model.lower(),
-             one.consume_tps, one.lag, "nobody consumes" if one.abandoned else "")
+             one.consume_tps, one.lag, "no consumer online" if one.abandoned else "")
             for one in sorted(lags, key=lambda lag: -lag.lag)
         ]  # fmt: skip
         print_table(["group", "clients", "type", "model", "tps", "lag", ""], rows, "no group has consumed anything yet")

@@ -182,7 +182,7 @@ def send(
     namesrv: Namesrv = None,
     profile: Profile = None,
 ) -> None:
-    """Send one message."""
+    """Send one message. `ariane send` is short for it."""
     pairs = [one.partition("=") for one in properties or ()]
     target = None if queue is None else _place(topic, f"{queue}:0")[0]
     content = sys.stdin.buffer.read() if body == "-" else body.encode()
