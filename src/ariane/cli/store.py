@@ -1,7 +1,8 @@
-"""`ariane store`: look into a store, check it, take messages out of it, rebuild its queues and index."""
+"""`ariane store`: look into a store, check it, take messages out of it, rebuild, back up and restore it."""
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -16,12 +17,24 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from ariane.cli.operate.output import print_table
 from ariane.env import Env, LockHeld
 from ariane.store.layout import Layout
-from ariane.store.offline import Inspection, Wanted, dump, inspect, rebuild, verify
+from ariane.store.offline import (
+    Damage,
+    Inspection,
+    StoredLog,
+    Wanted,
+    back_up,
+    dump,
+    inspect,
+    read_manifest,
+    rebuild,
+    restore,
+    verify,
+)
 from ariane.store.offline import Progress as Told
 
 app = typer.Typer(
     add_completion=False,
-    help="Look into a store that no broker uses: what is in it, is it whole, what do messages say.",
+    help="Look into a store that no broker uses: what is in it, is it whole, what do messages say; back up any store.",
 )
 out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
@@ -194,3 +207,65 @@ def rebuild_store(
     out.print(f"{made.messages:,} messages in {made.queues} queues and {made.index_files} index files")
     for damage in made.damage or []:
         out.print(f"left out: the log from {damage.start:,} to {damage.end:,} holds no whole message")
+
+
+@app.command("backup")
+def backup_store(
+    root: Root,
+    target: Annotated[Path, typer.Argument(help="a folder that does not exist yet")],
+    commitlog: Log = None,
+    copy: Annotated[
+        bool, typer.Option("--copy", help="share nothing by hard links: for a slave, or a disk that will be removed")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
+) -> None:
+    """Copy a store, also while its broker runs: all that was acknowledged before this begins is in the copy.
+
+    Full log files are hard linked where the target is on the same file system, so they take no room until the store
+    deletes them. Run it as the user of the broker, on its machine.
+    """
+    with _bar("backup") as told:
+        made = back_up(
+            Env(), _layout(root, commitlog), target.absolute(), sleep=time.sleep, link=not copy, progress=told
+        )
+    if as_json:
+        sys.stdout.write(json.dumps({"folder": str(target.absolute()), **vars(made)}) + "\n")
+        return
+    out.print(
+        f"{target}: the log from {made.log_min:,} to {made.log_end:,} in {len(made.log_files)} files; "
+        f"{len(made.linked)} files linked, {made.copied_bytes:,} bytes copied",
+        markup=False,
+    )
+
+
+@app.command("restore")
+def restore_store(
+    source: Annotated[Path, typer.Argument(help="the folder of a backup", exists=True, file_okay=False)],
+    root: Annotated[Path, typer.Argument(help="the store folder, storePathRootDir; new or empty")],
+    commitlog: Log = None,
+    check: Annotated[bool, typer.Option(help="check every message of the backup first")] = True,
+) -> None:
+    """Copy a backup into an empty store folder; the next start of the broker recovers it.
+
+    Its log files expire `fileReservedTime` after the restore.
+    """
+    env = Env()
+    read_manifest(env.files, source)
+    if check:
+        _check_log(env, source)
+    with _bar("restore") as told:
+        made = restore(env.files, source, Layout(root, commitlog or root / "commitlog"), told)
+    taken = _time(made.began_ms)
+    out.print(f"{root}: the store as of {taken}, log up to {made.log_end:,}; start the broker on it", markup=False)
+
+
+def _check_log(env: Env, source: Path) -> None:
+    """Read every message; a damaged log is told before anything is written."""
+    with _bar("check") as told:
+        log = StoredLog(env.files, Layout(source, source / "commitlog"))
+        damaged = [found for found in log.walk(told) if isinstance(found, Damage)]
+    for damage in damaged:
+        err.print(f"The log is damaged from {damage.start:,} to {damage.end:,}.")
+    if damaged:
+        err.print("Restore another backup, or this one with --no-check: its damaged messages are lost.")
+        raise typer.Exit(1)

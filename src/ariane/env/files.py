@@ -128,6 +128,17 @@ class Files(Protocol):
 
     def rename(self, path: Path, target: Path) -> None: ...
 
+    def link(self, path: Path, target: Path) -> bool:
+        """Give a file a second name, durable after `sync_all`. False when the file system cannot."""
+        ...
+
+    def copy(self, path: Path, target: Path, length: int) -> None:
+        """Copy the first `length` bytes, durable after `sync_all`; the rest, up to the file's size, is a hole.
+
+        Where the file system can share blocks until one of the two files changes, nothing is read.
+        """
+        ...
+
     def sync_folder(self, path: Path) -> None: ...
 
     def sync_all(self, path: Path) -> None:

@@ -32,6 +32,9 @@ _fallocate = getattr(_libc, "fallocate64", None) or getattr(_libc, "fallocate", 
 _syncfs = getattr(_libc, "syncfs", None)
 _NOT_OTHERS = 0o770
 _CLEAR_STEP = 1 << 20
+_COPY_STEP = 1 << 20
+_FICLONE = 0x40049409  # ioctl of Btrfs, XFS and others
+_NO_LINK = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _CLEAR_BY_HAND = 16 << 20  # so much is looked at, and only written where it is not zero
 _ZERO_KEEP_SIZE = 0x11  # FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE
@@ -181,6 +184,29 @@ class SystemFiles:
     def rename(self, path: Path, target: Path) -> None:
         os.replace(path, target)
 
+    def link(self, path: Path, target: Path) -> bool:
+        try:
+            os.link(path, target)
+        except OSError as error:
+            if error.errno not in _NO_LINK:
+                raise
+            return False
+        return True
+
+    def copy(self, path: Path, target: Path, length: int) -> None:
+        source = os.open(path, os.O_RDONLY)
+        try:
+            status = os.fstat(source)
+            fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, status.st_mode & 0o777)
+            try:
+                if length < status.st_size or not _reflink(source, fd):
+                    _copy_bytes(source, fd, min(length, status.st_size))
+                    os.ftruncate(fd, status.st_size)
+            finally:
+                os.close(fd)
+        finally:
+            os.close(source)
+
     def sync_folder(self, path: Path) -> None:
         fd = os.open(path, os.O_RDONLY)
         try:
@@ -222,6 +248,26 @@ class SystemFiles:
             return _BOOT_ID.read_text().strip()
         except OSError:
             return ""
+
+
+def _reflink(source: int, target: int) -> bool:
+    """Let the target share the source's blocks; False when the file system cannot."""
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except (OSError, AttributeError):
+        return False
+    return True
+
+
+def _copy_bytes(source: int, target: int, length: int) -> None:
+    """Copy what is not zero."""
+    for at in range(0, length, _COPY_STEP):
+        data = os.pread(source, min(_COPY_STEP, length - at), at)
+        if data.count(0) == len(data):
+            continue
+        while data:
+            written = os.pwrite(target, data, at)
+            data, at = data[written:], at + written
 
 
 def _inode(status: os.stat_result) -> tuple[int, int]:

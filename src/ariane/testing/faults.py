@@ -225,6 +225,18 @@ class MemoryFiles:
         self.called("rename", path)
         self._nodes[target] = self._nodes.pop(path)
 
+    def link(self, path: Path, target: Path) -> bool:
+        self.called("link", path)
+        self._nodes[target] = self._nodes[path]
+        return True
+
+    def copy(self, path: Path, target: Path, length: int) -> None:
+        self.called("copy", path)
+        whole = self._nodes[path].data
+        node = self._nodes[target] = Node(0, self._clock.now_ms())
+        self.reserve(node, 0, length, target)
+        node.data[:] = whole[:length].ljust(len(whole), b"\0")
+
     def sync_folder(self, path: Path) -> None:
         self.called("sync_folder", path)
         for name in [name for name in self._durable if name.parent == path and name not in self._nodes]:
