@@ -30,11 +30,12 @@ LONG = (
     "client",
     "cli",
 )  # folders to start with, longest first
-UNQUICK = ("spark", "packaging", "interop")  # folders that --quick does not even import
-OUTSIDE = frozenset(  # fixtures that start a JVM or a database, and parameters that ask for one
+UNQUICK = ("spark", "packaging", "interop", "examples")  # folders that --quick does not even import
+OUTSIDE = frozenset(  # fixtures that start a JVM, a database or a browser, and parameters that ask for one
     (
         "peers", "java", "java_binary", "java_tls", "java_with", "apache_cluster", "apache_namesrv", "apache_broker",
         "mqadmin_alone", "apache", "apache5", "newer", "spark", "postgres", "postgresql", "mariadb", "redis",
+        "site", "browser",
     )
 )  # fmt: skip
 

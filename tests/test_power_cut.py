@@ -3,10 +3,13 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.power_cut import PowerCutDisk, needs_power_cuts
 
 
 @needs_power_cuts
+@pytest.mark.slow
 def test_a_cut_keeps_what_was_synced_and_forgets_the_rest(tmp_path: Path) -> None:
     with PowerCutDisk(tmp_path, size=32 << 20) as disk:
         with (disk.folder / "synced").open("wb") as file:

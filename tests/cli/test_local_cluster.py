@@ -14,6 +14,7 @@ from ariane import Message, Producer
 from tests.cli.programs import Program, program, run
 from tests.peers import free_port, until
 
+pytestmark = pytest.mark.slow
 BROKERS = [10 * number + port for number in range(4) for port in (-2, 0, 1, 4, 5)]
 
 

@@ -71,6 +71,7 @@ def start(running: ExitStack, folder: Path, *command: str) -> None:
     running.callback(process.send_signal, signal.SIGTERM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_a_layout_starts_and_acknowledges_a_send_as_it_promises(name: str, tmp_path: Path) -> None:
     masters = {"broker-a"} if name == "dledger" else {"broker-a", "broker-b"}

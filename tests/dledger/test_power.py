@@ -7,7 +7,7 @@ import pytest
 from tests.dledger.power import run
 from tests.power_cut import needs_power_cuts
 
-pytestmark = [needs_power_cuts, pytest.mark.timeout(600)]
+pytestmark = [needs_power_cuts, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 async def test_nothing_acknowledged_is_lost_when_the_power_of_three_file_systems_is_cut(tmp_path: Path) -> None:
