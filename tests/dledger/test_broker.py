@@ -108,21 +108,6 @@ async def test_a_delayed_message_is_delivered_by_the_next_leader(group: BrokerGr
     await until(lambda: "later" in group.bodies(second, "orders"))
 
 
-async def test_a_new_leader_takes_the_highest_offsets_and_missing_topics_of_the_others(group: BrokerGroup) -> None:
-    master = await group.master()
-    await send(group, "orders", 8, "m")
-    followers = [broker for id, broker in group.brokers.items() if id != master]
-    await until(lambda: all(broker.metadata.rounds for broker in followers))
-    for number, broker in enumerate(followers):
-        broker.offsets.raise_to("orders@readers", 0, 3 + number)
-        broker.offsets.raise_to("orders@readers", 1, 4 - number)
-        broker.topics.ensure(f"only-{number}", 2)
-    await group.stop(master)
-    second = group.brokers[await group.master()]
-    assert second.offsets.queues("readers", "orders") == {0: 4, 1: 4}
-    assert {"only-0", "only-1"} <= second.topics.names()
-
-
 class FailsOnce:
     """A part of the master's role whose first start fails."""
 

@@ -220,7 +220,9 @@ async def test_unused_topics_are_dropped_when_asked() -> None:
     for topic in ("kept", "gone", "SCHEDULE_TOPIC_XXXX"):
         fill(world.store, 2, topic=topic)
     world.store._queue_flusher.flush(thorough=True)
-    assert world.store.clean_unused_topics({"kept"}) == 1
+    unused = world.store.unused_topics({"kept"})
+    assert len(unused) == 1
+    world.store.delete_topics(unused)
     world.store.tick()
     assert sorted(world.files.list(ROOT / "consumequeue")) == ["SCHEDULE_TOPIC_XXXX", "kept"]
 

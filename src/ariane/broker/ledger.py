@@ -9,6 +9,7 @@ from typing import Final
 
 from ariane.broker.config import BrokerOptions
 from ariane.broker.config.ha_options import ha_options
+from ariane.broker.replication.replicated_tables import ReplicatedTables
 from ariane.broker.role import Role, RoleKind
 from ariane.broker.send.acknowledge import Done
 from ariane.broker.tables.groups import GroupTable
@@ -54,8 +55,8 @@ def slave_id(options: BrokerOptions) -> int:
 class LedgerGroup:
     """This broker's membership in its group. The broker's role follows the group's elections, one change at a time.
 
-    A new leader first merges the topics, groups and offsets of the other members: earlier leaders may have given them
-    newer ones.
+    Topics, groups and offsets are in the log (`tables`). After a leader of Apache's, which writes none there, a new
+    leader first merges those of the other members.
     """
 
     def __init__(
@@ -94,8 +95,8 @@ class LedgerGroup:
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
-        self._persistence = persistence
         self._client = client
+        self.tables = ReplicatedTables(self.member, store, role, topics, groups, offsets, persistence, env.clock)
         self._wanted: tuple[bool, int] = (False, 0)  # whether this member leads, and the term
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -116,6 +117,7 @@ class LedgerGroup:
     async def start(self, address: str) -> None:
         """Join the group; `address` is the one advertised to clients."""
         self.member.broker_address = address
+        await self.tables.start()
         self._task = asyncio.get_running_loop().create_task(self._follow_elections(), name="follow elections")
         await self.member.start(self._bind)
 
@@ -126,6 +128,7 @@ class LedgerGroup:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+        await self.tables.stop()
 
     # Elections.
 
@@ -135,6 +138,7 @@ class LedgerGroup:
 
     def follows(self, term: int, leader: str | None) -> None:
         """Another member leads, or none yet."""
+        self.tables.follow()
         self._want(False, term)
 
     def _want(self, leads: bool, term: int) -> None:
@@ -151,15 +155,21 @@ class LedgerGroup:
                     await self._take_over(term)
                 elif self._role.is_master or self._role.epoch != term:
                     await self._role.become_slave(self._slave_id, term)
+                    self.tables.settle()
             except Exception:
                 # A leader that accepts nothing would keep its group from electing another one.
                 log.exception("the change of the role failed; it is tried again in %g s", RETRY)
                 asyncio.get_running_loop().call_later(RETRY, self._changed.set)
 
     async def _take_over(self, term: int) -> None:
-        """Merge the other members' tables, change the role, and accept messages if this member is still the leader."""
-        await asyncio.gather(*(self._merge_from(id) for id in self.member.peers))
-        await self._persistence.save_all()
+        """Take the tables over, change the role, and accept messages if this member is still the leader."""
+        native = self.tables.is_native()
+        if not native:
+            log.info("the log does not have all topics, groups and offsets: those of the other members are merged")
+            await asyncio.gather(*(self._merge_from(id) for id in self.member.peers))
+        if self._wanted != (True, term):
+            return
+        await self.tables.lead(term, native=native)
         if self._wanted != (True, term):
             return
         await self._role.become_master(term, RoleKind.SYNC_MASTER)

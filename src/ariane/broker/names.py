@@ -8,6 +8,8 @@ from ariane.message import is_valid_name
 from ariane.protocol.codes import ResponseCode
 
 SYSTEM_PREFIX = "rmq_sys_"
+GROUP_PREFIX = "RMQ_SYS_ARIANE_"
+"""Topics of the records that a DLedger group keeps in its log."""
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 SYSTEM_TOPICS = frozenset(
     {
@@ -69,13 +71,13 @@ def check_group(name: str) -> str:
 
 def check_may_send(topic: str) -> None:
     """Refuse a send to a topic that only the broker writes to."""
-    if topic in NO_SEND_TOPICS:
+    if topic in NO_SEND_TOPICS or topic.startswith(GROUP_PREFIX):
         raise ResponseError(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
 
 
 def check_not_system(topic: str, own: frozenset[str] = SYSTEM_TOPICS) -> None:
     """Refuse to create or delete a topic of the broker's own."""
-    if topic in own or topic.startswith(SYSTEM_PREFIX):
+    if topic in own or topic.startswith((SYSTEM_PREFIX, GROUP_PREFIX)):
         raise ResponseError(ResponseCode.SYSTEM_ERROR, f"The topic[{topic}] is conflict with system topic.")
 
 

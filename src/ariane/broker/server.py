@@ -228,6 +228,9 @@ class Broker:
             clock,
             master_address=lambda: from_master.master_address,
         )
+        if self.group is not None:
+            self.group.tables.delays = detours.progress
+            self.metadata.covered = lambda: self.group is not None and self.group.tables.covers
         record = RoleRecord(files, options)
         self.to_slaves.master.on_slaves.append(record.is_followed)
         self.handover = Handover(
@@ -294,18 +297,18 @@ class Broker:
                 detours.transactions, detours, detours.postpone, store, writer, acknowledge, stats, failures, role
             ),
             ClientsHandler(clients, groups, topics, compiler, live, refusals),
-            OffsetsHandler(offsets, queues, groups, store, live),
+            OffsetsHandler(offsets, queues, groups, store, live, persistence.offsets),
             QueueLocksHandler(locks, queues, groups, live),
             TopicsHandler(topics, persistence.topics, self.registration, store, role, live),
             DeadLettersHandler(topics, store, writer, stats, random),
-            AdminTopicsHandler(topics, persistence.topics, store, offsets, clients, stats, role, live),
-            AdminGroupsHandler(groups, persistence.groups, offsets, stats, role, live),
+            AdminTopicsHandler(topics, persistence.topics, offsets, clients, stats, role, live, drop=self._drop_topic),
+            AdminGroupsHandler(groups, persistence.groups, offsets, persistence.offsets, stats, role, live),
             AdminClientsHandler(clients),
-            AdminOffsetsHandler(offsets, topics, clients, detours.delay),
+            AdminOffsetsHandler(offsets, persistence.offsets, topics, clients, detours.delay),
             AdminConfigHandler(live, role, files, clock),
             AdminQueriesHandler(store, live),
             RelayHandler(clients, store, live),
-            ResetHandler(topics, groups, offsets, clients, store, live),
+            ResetHandler(topics, groups, offsets, persistence.offsets, clients, store, live),
             RuntimeInfoHandler(
                 store,
                 totals,
@@ -320,7 +323,7 @@ class Broker:
             AdminStatsHandler(
                 topics, groups, offsets, progress, stats, store, live, clock, address=lambda: self.address
             ),
-            AdminStoreHandler(store, topics, clients, filters),
+            AdminStoreHandler(store, topics, clients, filters, drop_topics=self._drop_topics),
             AclHandler(None if self.access is None else self.access.rules, live, lambda: self.address),
             self.handover,
         )
@@ -521,6 +524,22 @@ class Broker:
 
     def _role_changed(self) -> None:
         self.store.puller.correct_offsets = self.role.is_master or self.options.offset_check_in_slave
+
+    def _drop_topic(self, topic: str) -> None:
+        """Delete the queues of a topic and the offsets in it, in a DLedger group on every member."""
+        if self.group is not None:
+            self.group.tables.drop_topic(topic)
+        else:
+            self.store.delete_topic(topic)
+            self.offsets.remove_topic(topic)
+
+    def _drop_topics(self, unused: set[str]) -> None:
+        """Delete the queues of topics that are in no table."""
+        if self.group is None:
+            self.store.delete_topics(unused)
+        else:
+            for topic in unused:
+                self.group.tables.drop_topic(topic)
 
     def _connection_closed(self, connection: Connection) -> None:
         self.clients.connection_closed(connection)

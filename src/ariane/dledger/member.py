@@ -183,6 +183,12 @@ class Member:
         return self._node.leader if self._node is not None else None
 
     @property
+    def leader_is_apache(self) -> bool:
+        """Whether the leader is known to be a member of Apache's."""
+        peer = self.peers.get(self.leader or "")
+        return peer is not None and peer.kind is PeerKind.APACHE
+
+    @property
     def term(self) -> int:
         """The term of this member."""
         return self._node.hard_state.term if self._node is not None else 0
@@ -212,6 +218,11 @@ class Member:
                 broker=self.broker_address,
             ),
         )
+
+    @property
+    def can_append(self) -> bool:
+        """Whether this member leads, has every committed entry, and may append entries."""
+        return self.serving and not self._frozen and self._node is not None and not self._node.transferring
 
     def when_committed(self, end: int, done: Committed) -> None:
         """Call `done` when the log is committed up to `end`: durable on a majority; or when the leadership is lost."""

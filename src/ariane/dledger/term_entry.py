@@ -6,8 +6,10 @@ it like any other and no consumer sees it.
 
 from typing import Final
 
+from ariane.dledger.entry import ENTRY_HEADER
 from ariane.dledger.log import LedgerLog
-from ariane.protocol.units import TRANSACTION_ROLLBACK, Unit, encode_unit, unit_size
+from ariane.errors import ProtocolError
+from ariane.protocol.units import TRANSACTION_ROLLBACK, Unit, decode_unit, encode_unit, unit_size
 
 TERM_TOPIC: Final = b"RMQ_SYS_ARIANE_TERM"
 _NO_HOST: Final = bytes(8)
@@ -28,3 +30,12 @@ def term_entry(ledger: LedgerLog, term: int, now_ms: int) -> None:
     unit.physical_offset = ledger.reserve(unit_size(unit))
     ledger.tail.write(encode_unit(unit))
     ledger.commit()
+
+
+def is_term_entry(record: bytes) -> bool:
+    """Whether an entry, with its header, is the first one of an Ariane leader's term."""
+    try:
+        unit = decode_unit(memoryview(record)[ENTRY_HEADER.size :])
+    except ProtocolError:
+        return False
+    return unit.topic == TERM_TOPIC and unit.store_host == _NO_HOST

@@ -81,6 +81,11 @@ class Leader:
                 progress.lost(message.last_log_index)
         return None
 
+    @property
+    def transferring(self) -> bool:
+        """Whether the leadership is being transferred."""
+        return bool(self._transferee)
+
     def propose(self, blocks: Sequence[tuple[int, int]], membership: Membership | None = None) -> int:
         """Append entries of this term; return the index of the first."""
         state = self.state

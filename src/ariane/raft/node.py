@@ -90,6 +90,11 @@ class Node:
         """Transfer leadership to `member`. Proposals are refused until it leads or the attempt ends. Leader only."""
         self._leader().transfer(member)
 
+    @property
+    def transferring(self) -> bool:
+        """Whether proposals are refused because the leadership is being transferred."""
+        return isinstance(self._role, Leader) and self._role.transferring
+
     def persisted(self, number: int) -> None:
         """Report that the log writes up to this `Write.number` are durable."""
         self._state.log.persisted(number)

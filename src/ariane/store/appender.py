@@ -94,6 +94,29 @@ class Appender:
         self._stats.put_bytes += size
         return PutResult(_OK, at, size, offset, now)
 
+    def append_record(self, unit: Unit) -> PutResult:
+        """Append a message that is in no queue, for the broker's own use, also while messages are refused."""
+        assert not is_in_queue(unit.sys_flag)
+        queue = self._table.find(unit.topic, unit.queue_id)
+        assert queue is not None
+        size = fixed_size(unit.born_host, unit.store_host, queue.topic_field) + len(unit.body) + len(unit.properties)
+        if not self._health.writable or size > self.largest_unit:
+            return self._refuse(PutStatus.MESSAGE_ILLEGAL)
+        try:
+            at = self._log.reserve(size)
+        except OSError as error:
+            return self._no_room(error)
+        now = self.moment or self.ask_time()
+        sys_flag = host_flags(unit.sys_flag, unit.born_host, unit.store_host)
+        write_unit(
+            self._log.tail, size, unit.body_crc, unit.queue_id, unit.flag, 0, at, sys_flag, unit.born_time,
+            unit.born_host, now, unit.store_host, 0, 0, unit.body, queue.topic_field, unit.properties,
+        )  # fmt: skip
+        self.last_at = at
+        marks = Marks(unit.properties)
+        self._dispatcher.pending.append(Dispatched(queue, 0, at, size, now, sys_flag, unit.properties, marks))
+        return PutResult(_OK, at, size, 0, now)
+
     def append_batch(self, unit: Unit) -> PutResult:
         """Append the messages of a batch contiguously; none of them when one is illegal."""
         queue = self._table.find(unit.topic, unit.queue_id)

@@ -83,6 +83,8 @@ class Dispatcher:
         """The last unit that was read from the log; -1 when there was none."""
         self.pending: list[Dispatched] = []
         self.listeners: list[DispatchListener] = []
+        self.barrier = ""
+        """A topic whose messages end the batch that is read: listeners see them before what follows is dispatched."""
         self.filler = filler
         self._log = source
         self._table = table
@@ -148,6 +150,8 @@ class Dispatcher:
             self.last_at = at
             if found.queue is not self._table.nowhere:
                 batch.append(found)
+                if not is_in_queue(found.sys_flag) and found.queue.topic == self.barrier:
+                    break
         for message in batch:
             # If this slave is promoted, its own appends continue after the copied messages.
             if message.queue_offset >= message.queue.next_offset and is_in_queue(message.sys_flag):

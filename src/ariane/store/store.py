@@ -278,6 +278,12 @@ class MessageStore(StoreReader):
         self._after_append()
         return result
 
+    def append_record(self, unit: Unit) -> PutResult:
+        """Append a message that is in no queue, for the broker's own use; the caller leads its group."""
+        result = self._appender.append_record(unit)
+        self._after_append()
+        return result
+
     def put(self, queue: ConsumeQueue, unit: Unit, marks: Marks) -> PutResult:
         """Like `append`, for a queue already looked up; `marks` describe the properties."""
         appender = self._appender
@@ -462,19 +468,26 @@ class MessageStore(StoreReader):
 
     def delete_topic(self, topic: str) -> None:
         """Drop the queues of a topic; its messages stay in the log until retention deletes them."""
-        self._delete_topics({topic})
+        self.delete_topics({topic})
 
-    def clean_unused_topics(self, known: set[str]) -> int:
-        """Drop the queues of topics not in `known`."""
-        unused = self.table.topics() - known - _NEVER_UNUSED
-        self._delete_topics(unused)
-        return len(unused)
+    def delete_topic_before(self, topic: str, end: int) -> None:
+        """The same for a replicated deletion at `end`, to be called when the log is dispatched up to there."""
+        if self._deleted.end_of(topic) < end:
+            self._drop_queues({topic}, end)
 
-    def _delete_topics(self, topics: set[str]) -> None:
+    def unused_topics(self, known: set[str]) -> set[str]:
+        """Topics that have queues and are not in `known`."""
+        return self.table.topics() - known - _NEVER_UNUSED
+
+    def delete_topics(self, topics: set[str]) -> None:
+        """Like `delete_topic`, for several."""
         self.dispatch_now()
+        self._drop_queues(topics, self.log.written)
+
+    def _drop_queues(self, topics: set[str], end: int) -> None:
         queues = [queue for queue in self.table if queue.topic in topics]
         if queues:
-            self._deleted.add({queue.topic for queue in queues}, self.log.written, self.log.min_offset)
+            self._deleted.add({queue.topic for queue in queues}, end, self.log.min_offset)
         for queue in queues:
             self.table.drop(queue)
 

@@ -29,6 +29,7 @@ class AdminGroupsHandler:
         groups: GroupTable,
         groups_file: KeptTable,
         offsets: OffsetTable,
+        offsets_file: KeptTable,
         stats: BrokerStats,
         role: Role,
         options: LiveOptions,
@@ -36,6 +37,7 @@ class AdminGroupsHandler:
         self._groups = groups
         self._groups_file = groups_file
         self._offsets = offsets
+        self._offsets_file = offsets_file
         self._stats = stats
         self._role = role
         self._options = options
@@ -65,6 +67,8 @@ class AdminGroupsHandler:
         if self._options.current.auto_delete_unused_stats:
             self._stats.group_deleted(header.group_name)
         await self._groups_file.confirm()
+        if header.remove_offset:
+            await self._offsets_file.confirm_copies()
         return request.reply()
 
 

@@ -6,6 +6,7 @@ from ariane.broker.delay.delivery import Delay
 from ariane.broker.names import check_group
 from ariane.broker.tables.clients import ClientTable
 from ariane.broker.tables.offsets import COMMITTED_HERE, OffsetTable
+from ariane.broker.tables.persistence import KeptTable
 from ariane.broker.tables.topics import TopicTable
 from ariane.protocol.bodies import ConsumerOffsetTable, QueryCorrectionOffsetBody
 from ariane.protocol.command import Command
@@ -18,8 +19,11 @@ JAVA_LONG_MAX = (1 << 63) - 1  # the value for a queue that needs no correction
 class AdminOffsetsHandler:
     """Lists, clones and corrects committed offsets."""
 
-    def __init__(self, offsets: OffsetTable, topics: TopicTable, clients: ClientTable, delay: Delay) -> None:
+    def __init__(
+        self, offsets: OffsetTable, file: KeptTable, topics: TopicTable, clients: ClientTable, delay: Delay
+    ) -> None:
         self._offsets = offsets
+        self._file = file
         self._topics = topics
         self._clients = clients
         self._delay = delay
@@ -34,7 +38,7 @@ class AdminOffsetsHandler:
         """GET_ALL_DELAY_OFFSET: the progress of every delay level."""
         return request.reply(body=self._delay.encode())
 
-    def clone(self, _: Connection, request: Command) -> Command:
+    async def clone(self, _: Connection, request: Command) -> Command:
         """CLONE_GROUP_OFFSET: copy offsets to another group, in all topics if none is named (Apache: in none)."""
         header = CloneGroupOffsetRequest.parse(request.fields)
         check_group(header.dest_group)
@@ -43,6 +47,7 @@ class AdminOffsetsHandler:
         for topic in topics:
             if topic in self._topics and (header.offline or self._is_read(header.src_group, topic)):
                 offsets.clone(header.src_group, header.dest_group, topic)
+        await self._file.confirm_copies()
         return request.reply()
 
     def _is_read(self, group_name: str, topic: str) -> bool:

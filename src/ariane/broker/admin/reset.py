@@ -8,6 +8,7 @@ from ariane.broker.config.live import LiveOptions
 from ariane.broker.tables.clients import ClientTable, ConsumerGroup
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.offsets import OffsetTable
+from ariane.broker.tables.persistence import KeptTable
 from ariane.broker.tables.topics import TopicTable
 from ariane.errors import RemotingError, ResponseError
 from ariane.message import MessageQueue
@@ -41,10 +42,12 @@ class ResetHandler:
         topics: TopicTable,
         groups: GroupTable,
         offsets: OffsetTable,
+        file: KeptTable,
         clients: ClientTable,
         store: MessageStore,
         options: LiveOptions,
     ) -> None:
+        self._file = file
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
@@ -52,7 +55,7 @@ class ResetHandler:
         self._store = store
         self._options = options
 
-    def reset(self, connection: Connection, request: Command) -> Command:
+    async def reset(self, connection: Connection, request: Command) -> Command:
         """Reset through the clients, or by the broker alone when the request names a queue or an offset."""
         header = ServerResetRequest.parse(request.fields)
         log.info("reset of group %s in topic %s requested by %s", header.group, header.topic, connection.peer)
@@ -61,6 +64,7 @@ class ResetHandler:
             offsets = self.reset_here(header.group, header.topic, header.timestamp, header.queue_id, offset)
         else:
             offsets = self._reset_through_clients(header, for_cpp=request.language == "CPP")
+        await self._file.confirm_copies()
         return request.reply(body=ResetOffsetBody(offsets).encode())
 
     # Through the clients, as in 4.9.

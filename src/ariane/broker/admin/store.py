@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import msgspec
 
@@ -25,11 +26,20 @@ MOST_ENTRIES = 10_000  # of one answer
 class AdminStoreHandler:
     """Cleans the store and shows queues."""
 
-    def __init__(self, store: MessageStore, topics: TopicTable, clients: ClientTable, filters: ConsumerFilters) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        topics: TopicTable,
+        clients: ClientTable,
+        filters: ConsumerFilters,
+        *,
+        drop_topics: Callable[[set[str]], None],
+    ) -> None:
         self._store = store
         self._topics = topics
         self._clients = clients
         self._filters = filters
+        self._drop_topics = drop_topics
 
     def clean_queues(self, _: Connection, request: Command) -> Command:
         """CLEAN_EXPIRED_CONSUMEQUEUE: drop queues without a message in the log."""
@@ -43,7 +53,7 @@ class AdminStoreHandler:
 
     def clean_topics(self, _: Connection, request: Command) -> Command:
         """CLEAN_UNUSED_TOPIC: drop the queues of unknown topics."""
-        self._store.clean_unused_topics(self._topics.names() | SYSTEM_TOPICS)
+        self._drop_topics(self._store.unused_topics(self._topics.names() | SYSTEM_TOPICS))
         return request.reply()
 
     def look(self, _: Connection, request: Command) -> Command:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.names import check_not_system, check_topic
 from ariane.broker.refusals import not_on_a_slave
@@ -16,7 +18,6 @@ from ariane.protocol.command import Command
 from ariane.protocol.fastjson import dumps
 from ariane.protocol.headers import DeleteTopicRequest, QueryTopicConsumeByWhoRequest
 from ariane.remoting import Connection
-from ariane.store import MessageStore
 
 
 class AdminTopicsHandler:
@@ -26,16 +27,18 @@ class AdminTopicsHandler:
         self,
         topics: TopicTable,
         topics_file: KeptTable,
-        store: MessageStore,
         offsets: OffsetTable,
         clients: ClientTable,
         stats: BrokerStats,
         role: Role,
         options: LiveOptions,
+        *,
+        drop: Callable[[str], None],
     ) -> None:
+        """`drop` deletes the queues of a topic and the offsets in it."""
         self._topics = topics
         self._topics_file = topics_file
-        self._store = store
+        self._drop = drop
         self._offsets = offsets
         self._clients = clients
         self._stats = stats
@@ -49,8 +52,7 @@ class AdminTopicsHandler:
         topic = check_topic(DeleteTopicRequest.parse(request.fields).topic)
         check_not_system(topic, frozenset(self._topics.system))
         self._topics.delete(topic)
-        self._store.delete_topic(topic)
-        self._offsets.remove_topic(topic)
+        self._drop(topic)
         if self._options.current.auto_delete_unused_stats:
             self._stats.topic_deleted(topic)
         await self._topics_file.confirm()

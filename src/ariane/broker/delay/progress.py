@@ -49,6 +49,14 @@ class DelayProgress:
             self._delay.copy(text)
             await self.save()
 
+    def now(self) -> bytes:
+        """The progress as it is; the delivered messages are in the log, not necessarily durable."""
+        return self._delay.encode()
+
+    def take(self, text: bytes) -> None:
+        """Take the progress that the log of a DLedger group has recorded, after the delivered messages."""
+        self._load(text)
+
     async def save(self) -> None:
         """Write delayOffset.json."""
         if await self._take_snapshot():

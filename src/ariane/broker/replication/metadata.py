@@ -70,6 +70,8 @@ class MetadataCopy:
         """Complete rounds since the start."""
         self.failure = ""
         """Why the last round was not complete; empty when it was."""
+        self.covered: Callable[[], bool] = lambda: False
+        """Whether topics, groups and offsets arrive in the log of a DLedger group, and need not be copied."""
         self.more: list[Callable[[str], Awaitable[None]]] = []
         """Copies of further tables, called with the master's address."""
         registration.on_master.append(self.soon)
@@ -114,7 +116,7 @@ class MetadataCopy:
 
     def _dispatched(self, messages: list[Dispatched]) -> None:
         """Copy the tables at once for a new topic: its messages cannot be read before."""
-        if self._task is None:
+        if self._task is None or self.covered():
             return
         for message in messages:
             topic = message.queue.topic
@@ -125,8 +127,9 @@ class MetadataCopy:
     async def round(self, master: str) -> None:
         """Copy all tables. A failure is logged once, until a round succeeds, and leaves the rest for the next round."""
         try:
-            await self._copy_topics(master)
-            await self._copy_groups(master)
+            if not self.covered():
+                await self._copy_topics(master)
+                await self._copy_groups(master)
             await self._copy_progress(master)
             for copy in self.more:
                 await copy(master)
@@ -145,7 +148,7 @@ class MetadataCopy:
     async def _copy_topics(self, master: str) -> None:
         answer = await self._peers.ask(master, RequestCode.GET_ALL_TOPIC_CONFIG)
         table = await asyncio.to_thread(TopicConfigTable.decode, answer.body)
-        if table.data_version != self._topics.version:
+        if table.data_version != self._topics.version and not self.covered():
             # A master that has lost its topics.json counts from 0 again: nothing was deleted there.
             if self.rounds and table.data_version.counter > self._topics.version.counter:
                 for topic in self._topics.names() - table.topic_config_table.keys():
@@ -156,7 +159,7 @@ class MetadataCopy:
     async def _copy_groups(self, master: str) -> None:
         answer = await self._peers.ask(master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         table = await asyncio.to_thread(SubscriptionGroupTable.decode, answer.body)
-        if table.data_version != self._groups.version:
+        if table.data_version != self._groups.version and not self.covered():
             self._groups.replace(table)
 
     async def _copy_progress(self, master: str) -> None:
@@ -165,6 +168,8 @@ class MetadataCopy:
         delays = (await self._peers.ask(master, RequestCode.GET_ALL_DELAY_OFFSET)).body
         checks = {key: table.offset_table[key] for key in table.offset_table if split_key(key)[1] == CHECK_GROUP}
         users = {key: queues for key, queues in table.offset_table.items() if key not in checks}
+        if self.covered():
+            users, checks = {}, {}
         ahead = self._offsets.take_from_master(ConsumerOffsetTable(users))
         # A master that has lost the end of its log stores other messages at the offsets that were read here.
         if ahead.offset_table and (await self._peers.state(master)).log_max >= self._store.log_max:

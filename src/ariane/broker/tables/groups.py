@@ -1,7 +1,7 @@
 """The consumer groups of a broker, and the configuration of each."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ariane.broker.names import SYSTEM_GROUPS, check_group, is_system_group
 from ariane.broker.seldom_log import SeldomLog
@@ -25,7 +25,7 @@ class GroupTable:
         self._shares = Shares(auto_create_per_account_max)
         self._on_demand: dict[str, float] = {}  # created by use in this run, and when
         self._full = SeldomLog(log, clock)
-        self._groups = {name: SubscriptionGroupConfig(name) for name in SYSTEM_GROUPS}
+        self._groups = {config.group_name: config for config in self.own()}
         self.version = DataVersion(clock.now_ms(), 0)
         self.on_change: list[Callable[[str], None]] = []
 
@@ -41,6 +41,10 @@ class GroupTable:
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         """The configuration of a group."""
         return self._groups.get(group)
+
+    def own(self) -> list[SubscriptionGroupConfig]:
+        """The groups that every broker has."""
+        return [SubscriptionGroupConfig(name) for name in SYSTEM_GROUPS]
 
     def find(self, group: str, *, auto_create: bool, by: Peer | None = None) -> SubscriptionGroupConfig | None:
         """The group, created if it is missing and may be created by use; LimitExceeded when there are too many."""
@@ -120,6 +124,15 @@ class GroupTable:
         """Replace all groups by those of a master."""
         self._groups = dict(table.subscription_group_table)
         self.version = table.data_version
+        for listener in self.on_change:
+            listener("")
+
+    def apply(self, groups: dict[str, SubscriptionGroupConfig], deleted: Iterable[str], version: DataVersion) -> None:
+        """Take changes of the leader of a DLedger group."""
+        for name in deleted:
+            self._groups.pop(name, None)
+        self._groups.update(groups)
+        self.version = version
         for listener in self.on_change:
             listener("")
 

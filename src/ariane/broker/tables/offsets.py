@@ -51,6 +51,8 @@ class OffsetTable:
         """Commits that would have moved an offset back by accident."""
         self.dirty = False
         """Whether an offset changed since consumerOffset.json was last written; its writer clears this."""
+        self.unreplicated: set[str] | None = None
+        """On the leader of a DLedger group: keys that changed since the last record in the log."""
         self._changed: set[str] = set()  # keys whose offsets changed since the journal was last written
         self.copies_master = False
         """On a slave: commits of clients are kept in `committed_here` until the master has them."""
@@ -171,7 +173,13 @@ class OffsetTable:
         offset = pending.pop(queue_id, None)
         if not pending:
             del self._pending[key]
+        if self.unreplicated is not None:
+            self.unreplicated.add(key)
         return offset
+
+    def pending(self) -> dict[str, dict[int, int]]:
+        """The offsets to which the next pulls are redirected."""
+        return self._pending
 
     @property
     def has_pending(self) -> bool:
@@ -301,9 +309,52 @@ class OffsetTable:
             else:
                 self._offsets.pop(key, None)
 
+    def replace(self, table: ConsumerOffsetTable, pending: dict[str, dict[int, int]]) -> None:
+        """Replace all offsets and resets by those that a DLedger group has committed."""
+        old, self._offsets = self._offsets, {key: dict(queues) for key, queues in table.offset_table.items()}
+        self._pending = {key: dict(queues) for key, queues in pending.items()}
+        for key in old.keys() | self._offsets.keys():
+            if old.get(key) != self._offsets.get(key):
+                self._mark(key)
+
+    def apply(self, offsets: dict[str, dict[int, int]], pending: dict[str, dict[int, int]]) -> None:
+        """Take changes of the leader of a DLedger group: -1 removes a queue, a key without queues all of them.
+
+        An offset that a client committed here stays until the leader has it, unless the leader has moved back: that
+        was a reset.
+        """
+        for key, queues in offsets.items():
+            if not queues:
+                self._remove([key])
+                continue
+            own, here = self._offsets.setdefault(key, {}), self.committed_here.get(key, {})
+            for queue_id, offset in queues.items():
+                ahead = here.get(queue_id, -1)
+                if ahead > offset >= own.get(queue_id, -1):
+                    continue
+                here.pop(queue_id, None)
+                if offset < 0:
+                    own.pop(queue_id, None)
+                else:
+                    own[queue_id] = offset
+            if not here:
+                self.committed_here.pop(key, None)
+            self._mark(key)
+        for key, queues in pending.items():
+            waiting = self._pending.setdefault(key, {})
+            for queue_id, offset in queues.items():
+                if offset < 0:
+                    waiting.pop(queue_id, None)
+                else:
+                    waiting[queue_id] = offset
+            if not queues or not waiting:
+                del self._pending[key]
+
     def _mark(self, key: str) -> None:
         self.dirty = True
         self._changed.add(key)
+        if self.unreplicated is not None:
+            self.unreplicated.add(key)
 
     def _may_go_back(self, key: str, queue_id: int, offset: int, by: str) -> bool:
         resets = self._resets.get(key)

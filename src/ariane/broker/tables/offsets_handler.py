@@ -4,6 +4,7 @@ from ariane.broker.config.live import LiveOptions
 from ariane.broker.names import check_group, check_topic
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.offsets import OffsetTable
+from ariane.broker.tables.persistence import NOT_CONFIRMED, KeptTable
 from ariane.broker.tables.queues import Queues
 from ariane.errors import ResponseError
 from ariane.protocol.codes import ResponseCode
@@ -35,7 +36,9 @@ class OffsetsHandler:
         groups: GroupTable,
         store: MessageStore,
         options: LiveOptions,
+        file: KeptTable,
     ) -> None:
+        self._file = file
         self._offsets = offsets
         self._queues = queues
         self._groups = groups
@@ -56,10 +59,11 @@ class OffsetsHandler:
             offset = 0
         return request.reply(fields=OffsetResponse(offset).fields())
 
-    def update(self, connection: Connection, request: Command) -> Command:
+    def update(self, connection: Connection, request: Command) -> Command | None:
         """Commit an offset. A two-way request may move it back; a one-way request may be late and may not.
 
-        Apache's broker keeps every commit; here one for a topic, queue or group that does not exist is refused.
+        In a DLedger group a two-way request is answered when a majority has the offset. Apache's broker keeps every
+        commit; here one for a topic, queue or group that does not exist is refused.
         """
         h = request.parsed(UpdateConsumerOffsetRequest)
         check_group(h.consumer_group)
@@ -87,7 +91,15 @@ class OffsetsHandler:
         )
         if not kept and self._offsets.awaits_reset(h.consumer_group, h.topic, h.queue_id):
             return request.reply(remark=RESET_BEFORE)
-        return request.reply()
+        if request.is_oneway or self._file.promise is None:
+            return request.reply()
+
+        def recorded(ok: bool) -> None:
+            answer = request.reply() if ok else request.reply(ResponseCode.SYSTEM_ERROR, remark=NOT_CONFIRMED)
+            connection.answer(request, answer)
+
+        self._file.when_saved(recorded)
+        return None
 
     def max_offset(self, _: Connection, request: Command) -> Command:
         """The next offset of a queue."""

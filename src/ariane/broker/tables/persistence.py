@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from ariane.broker.config import BrokerOptions
 from ariane.broker.periodic import Periodic
@@ -24,8 +25,22 @@ log = logging.getLogger("ariane.broker")
 RETRY = 5.0  # seconds until a failed write is tried again
 LARGEST_JOURNAL = 8 << 20  # bytes after which the whole file is written, whatever its interval
 JOURNAL_INTERVAL = 1.0  # seconds of committed offsets that a kill of the process may lose
+NOT_CONFIRMED = "the outcome is unknown: a majority of the DLedger group has not confirmed the change; try again"
 
 Done = Callable[[bool], None]
+
+
+class Promise(Protocol):
+    """What requests that change a table wait for, in place of its file: in a DLedger group, a majority."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether every change so far is kept."""
+        ...
+
+    def when_kept(self, done: Done) -> None:
+        """Call `done(True)` when every change so far is kept, `done(False)` when that is not known."""
+        ...
 
 
 class KeptTable:
@@ -43,6 +58,8 @@ class KeptTable:
         self._written = 0  # number of the newest change that is on the disk
         self._waiting: list[tuple[int, Done]] = []
         self._writer: asyncio.Task[None] | None = None
+        self.promise: Promise | None = None
+        """What requests wait for in place of the file; None: the file."""
 
     @property
     def path(self) -> Path:
@@ -66,15 +83,21 @@ class KeptTable:
 
     @property
     def is_saved(self) -> bool:
-        """Whether every change so far is on the disk."""
-        return self._written == self._changed
+        """Whether every change so far is kept as promised: on the disk, or by a majority."""
+        return self._written == self._changed if self.promise is None else self.promise.is_kept
 
     def when_saved(self, done: Done) -> None:
-        """Call `done(True)` when every change so far is on the disk, `done(False)` when a write of it failed.
+        """Call `done(True)` when every change so far is kept as promised, `done(False)` when that failed.
 
         A change whose write failed before is tried again.
         """
-        if self.is_saved:
+        if self.promise is None:
+            self._when_written(done)
+        else:
+            self.promise.when_kept(done)
+
+    def _when_written(self, done: Done) -> None:
+        if self._written == self._changed:
             done(True)
         else:
             self._waiting.append((self._changed, done))
@@ -82,17 +105,24 @@ class KeptTable:
 
     async def saved(self) -> bool:
         """Wait until every change so far is on the disk; False when a write of it failed."""
-        result: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self.when_saved(lambda ok: None if result.done() else result.set_result(ok))
-        return await result
+        return await _outcome(self._when_written)
 
     async def confirm(self) -> None:
-        """Return when every change so far is on the disk; ResponseError when it could not be written."""
-        if not await self.saved():
+        """Return when every change so far is kept as promised; ResponseError when that failed."""
+        if await _outcome(self.when_saved):
+            return
+        if self.promise is not None:
+            remark = NOT_CONFIRMED
+        else:
             remark = (
                 f"changed in memory, but {self.path.name} could not be written: see the broker's log, then try again"
             )
-            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+        raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+
+    async def confirm_copies(self) -> None:
+        """The same in a DLedger group; elsewhere the file is written in the background, and nothing waits for it."""
+        if self.promise is not None:
+            await self.confirm()
 
     async def save(self) -> bool:
         """Write the table as it is now, and wait for it."""
@@ -131,6 +161,12 @@ class KeptTable:
         """Write the table as it is when this is called."""
         data = self._encode()
         await asyncio.to_thread(lambda: self._file.save(data.decode()))
+
+
+async def _outcome(wait: Callable[[Done], None]) -> bool:
+    result: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    wait(lambda ok: None if result.done() else result.set_result(ok))
+    return await result
 
 
 class JournaledTable(KeptTable):

@@ -1,7 +1,7 @@
 """The topics of a broker: the queues of each, and its permissions."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ariane import message
@@ -10,6 +10,7 @@ from ariane.broker.names import SYSTEM_TOPICS, check_topic
 from ariane.broker.seldom_log import SeldomLog
 from ariane.broker.tables.shares import Shares
 from ariane.env import Clock
+from ariane.errors import ResponseError
 from ariane.message import AUTO_CREATE_TOPIC
 from ariane.protocol.bodies import DataVersion, KVTable, TopicConfig, TopicConfigTable
 from ariane.protocol.bodies.topics import INHERIT, READ, WRITE
@@ -34,9 +35,12 @@ class TopicTable:
         self._shares = Shares(options.auto_create_topic_per_account_max)
         self._on_send: dict[str, float] = {}  # created by a send in this run, and when
         self._full = SeldomLog(log, clock)
-        self._topics: dict[str, TopicConfig] = {c.topic_name: c for c in _boot_topics(options)}
+        self._options = options
+        self._topics: dict[str, TopicConfig] = {c.topic_name: c for c in self.own()}
         self.version = DataVersion(clock.now_ms(), 0)
         self.on_change: list[Callable[[str], None]] = []
+        self.deleting: set[str] = set()
+        """Topics whose deletion is not committed by their DLedger group: they cannot be created until it is."""
         self.system = SYSTEM_TOPICS | {
             options.broker_cluster_name,
             options.broker_name,
@@ -57,6 +61,10 @@ class TopicTable:
         """The configuration of a topic."""
         return self._topics.get(topic)
 
+    def own(self) -> list[TopicConfig]:
+        """The topics that every broker with these options has from its first start."""
+        return list(_boot_topics(self._options))
+
     def names(self) -> set[str]:
         """The names of all topics."""
         return set(self._topics)
@@ -76,9 +84,18 @@ class TopicTable:
         self.version = table.data_version
         self._tell("")
 
+    def apply(self, topics: dict[str, TopicConfig], deleted: Iterable[str], version: DataVersion) -> None:
+        """Take changes of the leader of a DLedger group."""
+        for name in deleted:
+            self._topics.pop(name, None)
+        self._topics.update(topics)
+        self.version = version
+        self._tell("")
+
     def update(self, config: TopicConfig) -> None:
         """Create a topic or change it."""
         check_topic(config.topic_name)
+        self._check_not_deleting(config.topic_name)
         known = self._topics.get(config.topic_name)
         log.info("topic %s: %s", "changed" if known else "created", config)
         self._shares.remove(config.topic_name)
@@ -115,6 +132,7 @@ class TopicTable:
         if queues <= 0:
             return None
         check_topic(topic)
+        self._check_not_deleting(topic)
         self._check_room(topic, by)
         perm = default.perm & ~INHERIT
         config = TopicConfig(topic, queues, queues, perm, default.topic_filter_type, sys_flag)
@@ -152,6 +170,7 @@ class TopicTable:
         """The topic, created if missing, for the broker's own use: retries, dead letters, half messages."""
         config = self._topics.get(topic)
         if config is None:
+            self._check_not_deleting(topic)
             config = TopicConfig(check_topic(topic), queues, queues, perm, topic_sys_flag=sys_flag)
             log.info("topic created on demand: %s", config)
             self._put(config)
@@ -162,8 +181,8 @@ class TopicTable:
         changed = [c for c in self._topics.values() if c.order != (c.topic_name in ordered.table)]
         for config in changed:
             config.order = not config.order
-        if changed:
-            self._tell(changed[0].topic_name)
+        for config in changed:
+            self._tell(config.topic_name)
 
     def touch(self) -> None:
         """Make a new version without a change: name servers ignore registrations of a version that they know."""
@@ -172,6 +191,10 @@ class TopicTable:
     def is_system(self, topic: str) -> bool:
         """Whether a topic is the broker's own, which clients may not create, change or delete."""
         return topic in self.system
+
+    def _check_not_deleting(self, topic: str) -> None:
+        if topic in self.deleting:
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, f"topic[{topic}] is being deleted: try again")
 
     def _put(self, config: TopicConfig) -> None:
         self._topics[config.topic_name] = config
