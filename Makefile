@@ -9,7 +9,7 @@ QUICK_PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder  # one more: quick
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos dledger-chaos dledger-power format clean
+.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos dledger-chaos dledger-tables dledger-power format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -80,6 +80,9 @@ fuzz: setup-test  ## feed COUNT=1000000 mutated inputs to every decoder and FRAM
 
 dledger-chaos: setup-test  ## kill, pause and cut off the leader of a group of three processes ROUNDS=100 times under load
 	@PYTHONPATH=src:. $(BIN)/python -m tests.dledger.chaos --rounds $(or $(ROUNDS),100) $(ARGS)
+
+dledger-tables: setup-test  ## kill leaders ROUNDS=100 times right after they acknowledged topics, groups and offsets
+	@PYTHONPATH=src:. $(BIN)/python -m tests.dledger.tables --rounds $(or $(ROUNDS),100) $(ARGS)
 
 dledger-power: setup-test  ## cut the power of a group of three file systems CUTS=50 times under load (root, loop devices)
 	@PYTHONPATH=src:. $(BIN)/python -m tests.dledger.power --cuts $(or $(CUTS),50) $(ARGS)
