@@ -13,6 +13,7 @@ from ariane.raft import (
     Message,
     Node,
     Options,
+    Removed,
     RequestStatus,
     RequestVote,
     ResetLog,
@@ -54,6 +55,8 @@ def text(message: Message) -> str:
             kind, said = "RequestStatus", f"last {message.last_log_index}"
         case Status():
             kind, said = "Status", f"last {message.last_log_index}{' leader' if message.leader else ''}"
+        case Removed():
+            kind, said = "Removed", f"by {message.entry_index}/{message.entry_term}"
     return f"{message.source}->{message.target} {kind} term {message.term} {said}".rstrip()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from unittest.mock import patch
 
-from ariane.raft import HardState, Log
+from ariane.raft import HardState, Log, Membership
 from ariane.raft.follower import Follower
 from ariane.raft.leader import Leader
 from ariane.raft.messages import AppendEntries
@@ -16,7 +16,7 @@ from ariane.raft.outbox import Outbox
 from ariane.raft.recovery import Recovery
 from ariane.raft.state import Become
 from tests.raft.simulator.disk import Disk
-from tests.raft.simulator.faults import cut_one_link
+from tests.raft.simulator.faults import change_membership, cut_one_link, partition
 
 
 def acknowledge_before_persisted() -> AbstractContextManager[object]:
@@ -114,6 +114,17 @@ def vote_while_a_leader_is_heard() -> AbstractContextManager[object]:
     return patch.object(Node, "hears_leader", property(lambda self: False))
 
 
+def change_the_group_during_a_change() -> AbstractContextManager[object]:
+    """A second change before the first is committed: two voters at once, in effect."""
+    check = Leader.check_membership
+
+    def check_less(self: Leader, membership: Membership) -> None:
+        with patch.object(Log, "membership_index", -1):
+            check(self, membership)
+
+    return patch.object(Leader, "check_membership", check_less)
+
+
 def no_checksums() -> AbstractContextManager[object]:
     """Recovery takes a torn entry as good: Apache's recovery."""
     init = Disk.__init__
@@ -128,6 +139,7 @@ def no_checksums() -> AbstractContextManager[object]:
 EVERYTHING: dict[str, object] = {}
 SHORT_REIGNS: dict[str, object] = {"storm": True, "kinds": []}
 CUT_LINKS: dict[str, object] = {"storm": False, "kinds": [cut_one_link]}
+CHANGES: dict[str, object] = {"voters": 5, "storm": False, "restless": True, "kinds": [change_membership, partition]}
 MUTANTS: dict[Callable[[], AbstractContextManager[object]], dict[str, object]] = {
     acknowledge_before_persisted: EVERYTHING,
     count_own_entries_before_persisted: EVERYTHING,
@@ -141,4 +153,5 @@ MUTANTS: dict[Callable[[], AbstractContextManager[object]], dict[str, object]] =
     end_recovery_at_once: EVERYTHING,
     vote_while_a_leader_is_heard: CUT_LINKS,
     no_checksums: EVERYTHING,
+    change_the_group_during_a_change: CHANGES,
 }

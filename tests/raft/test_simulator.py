@@ -56,7 +56,7 @@ def test_a_broken_core_is_noticed(mutant: Callable[[], AbstractContextManager[ob
     def search() -> None:
         for seed in range(ENOUGH):
             try:
-                World(seed, voters=3, promises=False, **{"storm": seed % 2 == 0, **MUTANTS[mutant]}).run()  # type: ignore[arg-type]
+                World(seed, promises=False, **{"voters": 3, "storm": seed % 2 == 0, **MUTANTS[mutant]}).run()  # type: ignore[arg-type]
             except Violation as violation:
                 if "liveness" not in str(violation):  # damage is wanted, not only a group that stands still
                     raise

@@ -11,6 +11,7 @@ from ariane.raft.messages import (
     Heartbeat,
     HeartbeatReply,
     Message,
+    Removed,
     RequestStatus,
     ResetLog,
     TimeoutNow,
@@ -106,15 +107,23 @@ class Leader:
         return first
 
     def change_membership(self, membership: Membership, position: int, size: int) -> int:
-        """Append a new configuration, in force at once; return its index.
+        """Append a new configuration, in force at once; return its index."""
+        self.check_membership(membership)
+        return self.propose([(position, size)], membership)
+
+    def check_membership(self, membership: Membership) -> None:
+        """Raise MembershipRefused when a change is not safe now.
 
         One voter at a time, so that majorities of both configurations overlap; one change at a time; and only after
         an entry of this term is committed, or two leaders could make conflicting changes (dissertation, 4.1, and its
-        erratum of 2015).
+        erratum of 2015). Joint consensus would allow several voters at once, and would need majorities of two groups
+        at a time in elections, commits, leases and check quorum; operators replace one member at a time.
         """
         log = self.state.log
         old = log.membership
         changed = old.voters ^ membership.voters
+        if self._transferee:
+            raise TransferInProgress(f"leadership is being transferred to {self._transferee}: change the group there")
         if not self.term_committed:
             raise MembershipRefused("no entry of this term is committed yet: change the group after the first is")
         if log.membership_index > log.commit_index:
@@ -130,9 +139,10 @@ class Leader:
             behind = log.last_index - progress.match_index
             if behind > self.state.options.max_inflight_entries:
                 raise MembershipRefused(f"{member} is {behind} entries behind: wait until it has caught up")
+            if member not in self._healthy():
+                raise MembershipRefused(f"{member} does not answer, or may not vote yet: wait until it does")
         if not membership.has_quorum(self._healthy()):
             raise MembershipRefused(f"no majority of {membership} is up and votes: change the group when it is")
-        return self.propose([(position, size)], membership)
 
     def transfer(self, member: str) -> None:
         """Transfer leadership to `member` once it has all entries; give up after an election time-out (3.10)."""
@@ -227,11 +237,22 @@ class Leader:
         matches[state.id] = log.persisted_index
         index = log.membership.quorum_value(matches)
         if index > log.commit_index and log.term(index) == state.term:
+            before = log.committed_membership[1]
             log.commit(index)
+            self._tell_removed(before)
             if log.membership_index <= index and state.id not in log.membership.voters:
                 self.flush()  # last message as leader: the others learn of the commit
                 return Become(Role.FOLLOWER)  # removed from the group (dissertation, 4.2.2)
         return None
+
+    def _tell_removed(self, before: Membership) -> None:
+        """Tell the members that a committed change has removed; they get no entries any more."""
+        state = self.state
+        index, membership = state.log.committed_membership
+        term = state.log.term(index)
+        for member in sorted(before.members - membership.members - {state.id}):
+            if term is not None and member not in state.log.membership.members:
+                state.outbox.send(Removed(state.id, member, state.term, index, term))
 
     def _healthy(self) -> list[str]:
         """Return the members that have answered within an election time-out and do not abstain."""

@@ -94,10 +94,21 @@ class Log:
 
         A member that an uncommitted entry removes may be needed to commit that entry (dissertation, 4.2.2).
         """
-        in_doubt = [membership for index, membership in self._memberships if index > self.commit_index]
-        before = len(self._memberships) - len(in_doubt)
-        in_doubt.append(self._memberships[before - 1][1] if before else self.start.membership)
-        return any(member in membership.voters for membership in in_doubt)
+        return any(member in membership.voters for membership in self.memberships_in_doubt)
+
+    @property
+    def committed_membership(self) -> tuple[int, Membership]:
+        """The newest membership that is committed for sure, and the index of its entry."""
+        for index, membership in reversed(self._memberships):
+            if index <= self.commit_index:
+                return index, membership
+        return self.start.index - 1, self.start.membership
+
+    @property
+    def memberships_in_doubt(self) -> list[Membership]:
+        """The last committed membership and the later ones: any of them may be in force at another member."""
+        later = [membership for index, membership in self._memberships if index > self.commit_index]
+        return [self.committed_membership[1], *later]
 
     def term(self, index: int) -> int | None:
         """Return the term at `index`, also at the index before the first entry; None when it is not known."""

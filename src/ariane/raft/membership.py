@@ -17,6 +17,8 @@ class Membership:
 
     voters: frozenset[str]
     learners: frozenset[str] = frozenset()
+    addresses: tuple[tuple[str, str], ...] = ()
+    """Where the members are, by name; for the driver, the core does not read it."""
 
     def __post_init__(self) -> None:
         if not self.voters:
@@ -40,15 +42,19 @@ class Membership:
 
     def with_voter(self, member: str) -> "Membership":
         """Add a voter, or promote a learner."""
-        return Membership(self.voters | {member}, self.learners - {member})
+        return Membership(self.voters | {member}, self.learners - {member}, self.addresses)
 
-    def with_learner(self, member: str) -> "Membership":
+    def with_learner(self, member: str, address: str = "") -> "Membership":
         """Add a learner, or demote a voter."""
-        return Membership(self.voters - {member}, self.learners | {member})
+        known = dict(self.addresses)
+        if address:
+            known[member] = address
+        return Membership(self.voters - {member}, self.learners | {member}, tuple(sorted(known.items())))
 
     def without(self, member: str) -> "Membership":
         """Remove a voter or learner."""
-        return Membership(self.voters - {member}, self.learners - {member})
+        left = tuple(pair for pair in self.addresses if pair[0] != member)
+        return Membership(self.voters - {member}, self.learners - {member}, left)
 
     def __str__(self) -> str:
         learners = f" learners {' '.join(sorted(self.learners))}" if self.learners else ""

@@ -119,6 +119,20 @@ class Status(NamedTuple):
     last_log_index: int
 
 
+class Removed(NamedTuple):
+    """The committed entry `entry_index` of term `entry_term` excludes the receiver from the group. Not in the paper.
+
+    A removed member gets no entries any more, so it cannot learn of its removal from its log. The leader sends this
+    once when the removal is committed, and every member that knows of it answers a removed candidate with it.
+    """
+
+    source: str
+    target: str
+    term: int
+    entry_index: int
+    entry_term: int
+
+
 Message: TypeAlias = (
     RequestVote
     | Vote
@@ -130,5 +144,6 @@ Message: TypeAlias = (
     | TimeoutNow
     | RequestStatus
     | Status
+    | Removed
 )
 FROM_LEADER = (AppendEntries, Heartbeat, ResetLog, TimeoutNow)

@@ -10,7 +10,7 @@ from ariane.raft.hard_state import HardState
 from ariane.raft.leader import Leader
 from ariane.raft.log import Log
 from ariane.raft.membership import Membership
-from ariane.raft.messages import FROM_LEADER, HeartbeatReply, Message, RequestStatus, RequestVote, Status, Vote
+from ariane.raft.messages import FROM_LEADER, HeartbeatReply, Message, Removed, RequestStatus, RequestVote, Status, Vote
 from ariane.raft.options import Options
 from ariane.raft.ready import Ready, RoleChange
 from ariane.raft.recovery import Recovery
@@ -61,6 +61,9 @@ class Node:
             if self._recovery:
                 self._recovery.status(message)
                 self._end_recovery()
+        elif isinstance(message, Removed):
+            if state.log.commit_index < message.entry_index:
+                state.removed_by = (message.entry_index, message.entry_term)
         elif message.term < state.term:
             if isinstance(message, FROM_LEADER):  # its term has ended; the answer says so
                 state.outbox.send(HeartbeatReply(state.id, message.source, state.term, 0))
@@ -81,6 +84,10 @@ class Node:
     def propose(self, blocks: Sequence[tuple[int, int]]) -> int:
         """Append entries, given as position and size of each; return the index of the first. Leader only."""
         return self._leader().propose(blocks)
+
+    def check_membership(self, membership: Membership) -> None:
+        """Raise the RaftError that `change_membership` would. Leader only."""
+        self._leader().check_membership(membership)
 
     def change_membership(self, membership: Membership, position: int, size: int) -> int:
         """Append an entry that makes `membership` the group; return its index. Leader only; one voter at a time."""
@@ -164,6 +171,14 @@ class Node:
         return self._state.log
 
     @property
+    def removed(self) -> bool:
+        """Whether the group has removed this member: its log says so, or another member does."""
+        state = self._state
+        return state.removed or (
+            state.log.membership_index <= state.log.commit_index and state.id not in state.log.membership.members
+        )
+
+    @property
     def term_committed(self) -> bool:
         """Leader: an entry of its term is committed, so it knows every committed entry. Serve nothing before."""
         return isinstance(self._role, Leader) and self._role.term_committed
@@ -215,6 +230,7 @@ class Node:
     def _request_vote(self, message: RequestVote) -> None:
         """Vote for the first candidate of a term whose log is as complete as this one (5.2, 5.4.1)."""
         state = self._state
+        self._tell_removed(message)
         if not message.transfer and message.term > state.term and self.hears_leader:
             return  # 4.2.3: a member that hears a leader neither votes nor enters a higher term
         if message.term > state.term and not message.pre:
@@ -230,6 +246,20 @@ class Node:
                 self._role.election_deadline = state.election_deadline()
         term = message.term if granted else state.term
         state.outbox.send(Vote(state.id, message.source, term, granted, message.pre))
+
+    def _tell_removed(self, message: RequestVote) -> None:
+        """Tell a candidate that the group has removed it. One that was added again has a longer log, and no need."""
+        state = self._state
+        index, membership = state.log.committed_membership
+        term = state.log.term(index)
+        if (
+            message.source not in membership.members
+            and message.source not in state.log.membership.members
+            and term is not None
+            and index >= 0
+            and not state.log.up_to_date(message.last_log_index, message.last_log_term)
+        ):
+            state.outbox.send(Removed(state.id, message.source, state.term, index, term))
 
     def _may_vote(self, candidate: str, term: int) -> bool:
         """One vote in a term."""

@@ -11,6 +11,8 @@ risks are excluded:
   up to there. What this member acknowledged to that leader before is below that index; what it acknowledged to earlier
   leaders is in that leader's log, or was never committed (leader completeness).
 
+A server that was never a member abstains too: it does not belong to the membership of its log until it is added.
+
 Then it takes the leader's term with a vote for the leader, and votes from the next term on. While another voter is
 permanently unreachable it stays abstaining; remove that one from the group, or this one.
 """
@@ -56,7 +58,8 @@ class Recovery:
         term, last_index = self._target
         others = state.log.membership.voters - {state.id}
         return (
-            others <= self._terms.keys()
+            state.id in state.log.membership.members
+            and others <= self._terms.keys()
             and all(term >= self._terms[voter] for voter in others)
             and term == state.term
             and last_index <= min(matched, state.log.persisted_index)

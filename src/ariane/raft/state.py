@@ -40,6 +40,7 @@ class State:
         self.now = now
         self.outbox = Outbox(hard_state)
         self.leader: str | None = None
+        self.removed_by: tuple[int, int] | None = None  # index and term of a committed entry that excludes this member
         # A leader's lease relies on this member refusing votes while it hears the leader, also across a restart: the
         # first votes wait as if a leader had just been heard.
         self.vote_after = now + options.election_timeout
@@ -57,7 +58,19 @@ class State:
     @property
     def electable(self) -> bool:
         """Whether this member may campaign."""
-        return self.log.may_lead(self.id) and not self.hard_state.abstaining
+        return self.log.may_lead(self.id) and not self.hard_state.abstaining and not self.removed
+
+    @property
+    def removed(self) -> bool:
+        """Whether a committed entry that this log lacks excludes this member.
+
+        A log without a committed entry cannot win an election (5.4.1), so a member that keeps quiet for this reason is
+        never missed. It may have been added again since: then its log gets that entry and later ones.
+        """
+        if self.removed_by is None:
+            return False
+        index, term = self.removed_by
+        return self.log.commit_index < index and self.log.term(index) != term
 
     def enter(self, hard_state: HardState) -> None:
         """Change term or vote; no message is sent before the driver has stored them."""

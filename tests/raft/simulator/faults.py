@@ -19,6 +19,7 @@ class Target(Protocol):
     first_membership: Membership
 
     def count(self, fault: str) -> None: ...
+    def later(self, delay: int, action: Callable[[], None]) -> None: ...
     def leader(self) -> tuple[Member, Node] | None: ...
     def add_member(self) -> Member: ...
     def new_position(self) -> int: ...
@@ -162,12 +163,15 @@ def change_membership(world: Target) -> None:
     group = node.log.membership
     choice = world.random.random()
     if choice < 0.35 and group.learners:
-        wanted = group.with_voter(world.random.choice(sorted(group.learners)))
+        kind, wanted = "learner made a voter", group.with_voter(world.random.choice(sorted(group.learners)))
     elif choice < 0.65 and len(group.members) < 6:
         gone = sorted(world.members.keys() - group.members)
-        wanted = group.with_learner(world.random.choice(gone) if gone else world.add_member().name)
+        name = world.random.choice(gone) if gone else world.add_member().name
+        kind, wanted = "learner added", group.with_learner(name)
     elif len(group.voters) > 2:
-        wanted = group.without(world.random.choice(sorted(group.members)))
+        name = world.random.choice(sorted(group.members))
+        kind = "leader removed" if name == member.name else "member removed"
+        wanted = group.without(name)
     else:
         return
     if len(wanted.voters & abstaining(world)) > (len(wanted.voters) - 1) // 2:
@@ -177,7 +181,17 @@ def change_membership(world: Target) -> None:
     except RaftError:
         return
     world.count("membership change")
+    world.count(kind)
     member.work()
+    if world.random.random() < 0.3:  # the change is on its way
+        life = member.life
+
+        def interrupt() -> None:
+            if member.node and member.life == life:
+                world.count("crash of a leader that changes the group")
+                member.crash()
+
+        world.later(1 + int(world.random.random() * 60), interrupt)
 
 
 def delete_old_files(world: Target) -> None:

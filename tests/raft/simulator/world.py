@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 from random import Random
 
-from ariane.raft import Membership, Message, Node, Options, Role, SafetyViolation
+from ariane.raft import Membership, Message, Node, Options, Removed, Role, SafetyViolation
 from tests.raft.simulator import faults
 from tests.raft.simulator.checker import Checker, Violation
 from tests.raft.simulator.disk import Disk
@@ -35,6 +35,7 @@ class World:
         storm: bool | None = None,
         kinds: Collection[Callable[[faults.Target], None]] | None = None,
         promises: bool = True,
+        restless: bool | None = None,
         show: bool = False,
     ) -> None:
         self.random = random = Random(seed)
@@ -73,6 +74,9 @@ class World:
         self._sequence = count()
         self._positions = count()
         self._wish = (-1, -1)  # index and position of the proposal that shows liveness
+        self.restless = random.random() < 0.1 if restless is None else restless
+        if self.restless:  # the group changes all the time
+            self.kinds[faults.change_membership] = 60
         for name in names:
             self._add(name).sync_time = random.choice([2, 2, 2, 20, 200])
 
@@ -88,6 +92,8 @@ class World:
         if target is None:
             return
         self.counts["messages"] += 1
+        if isinstance(message, Removed):
+            self.counts["told to be removed"] += 1
         for delay in self.network.arrivals(message.source, message.target):
             self.later(delay, lambda: self._arrive(target, message))
 
@@ -188,6 +194,9 @@ class World:
                 f"liveness: no working group {self.time - duration} ms after the last fault: {self.state()}"
             )
         self.checker.end(self._group())
+        for member in self.members.values():
+            if member.node and member not in self._group():
+                self.counts["outside: quiet" if member.node.removed else "outside: campaigns in vain"] += 1
         self.counts.update(self.network.counts)
         return self.counts
 
