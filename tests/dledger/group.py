@@ -77,10 +77,15 @@ class Group:
         self._file_size = file_size
         self._election_ms = election_ms
 
-    async def start(self, *ids: str, env: Env | None = None) -> None:
+    async def start(self, *ids: str, env: Env | None = None, peers: dict[str, str] | None = None) -> None:
         for id in ids or tuple(self.peers):
             options = MemberOptions(
-                group="g", id=id, peers=self.peers, heartbeat_ms=50, election_ms=self._election_ms, checkpoint_ms=300
+                group="g",
+                id=id,
+                peers=peers or self.peers,
+                heartbeat_ms=50,
+                election_ms=self._election_ms,
+                checkpoint_ms=300,
             )
             running = Running(options, self.root / id, env or Env(), self._file_size)
             await running.start()

@@ -76,18 +76,38 @@ def test_a_member_that_cannot_take_part_is_refused_at_the_start(text: str, key: 
     assert caught.value.key == key
 
 
+async def ariane(*words: str, code: int = 0) -> str:
+    """Run `ariane dledger`."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "ariane", "dledger", *words, stdout=PIPE, stderr=STDOUT
+    )
+    told, _ = await process.communicate()
+    assert process.returncode == code, told.decode()
+    return told.decode()
+
+
+async def test_operators_remove_a_broker_and_add_it_again(group: BrokerGroup) -> None:
+    master = await group.master()
+    await send(group, "orders", 5, "a")
+    other = next(id for id in group.brokers if id != master)
+    addresses = dict(peer.split("-", 1) for peer in group.peers.split(";"))
+    assert await ariane("remove", addresses[master], other) == f"{other} is removed\n"
+    removed = group.brokers[other]
+    assert removed.group is not None
+    rows = removed.group.status_rows
+    await until(lambda: "removed" in rows().get("ledgerProblem", ""))
+    assert "ariane_ledger_outside 1" in "\n".join(removed.monitor.registry.lines())
+    assert "not an address" in await ariane("add", "nowhere", other, addresses[other], code=1)
+    assert "host:port" in await ariane("add", addresses[master], other, "nowhere", code=1)
+    assert (await ariane("add", addresses[master], other, addresses[other])).endswith(f"{other} votes\n")
+    await until(lambda: "ledgerProblem" not in rows() and rows()["ledgerVoters"] == "n0 n1 n2")
+    sent = await send(group, "orders", 5, "b")
+    await until(lambda: set(sent) <= set(group.bodies(other, "orders")))
+
+
 async def test_operators_see_the_group_and_hand_the_leadership_over(group: BrokerGroup) -> None:
     master = await group.master()
     address = group.peers.split(";")[0].partition("-")[2]
-
-    async def ariane(*words: str, code: int = 0) -> str:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "ariane", "dledger", *words, stdout=PIPE, stderr=STDOUT
-        )
-        told, _ = await process.communicate()
-        assert process.returncode == code, told.decode()
-        return told.decode()
-
     members = json.loads(await ariane("status", address, "--json"))
     assert [(one["id"], one["kind"]) for one in members] == [("n0", "Ariane"), ("n1", "Ariane"), ("n2", "Ariane")]
     assert [one["id"] for one in members if one["role"] == "leader"] == [master]

@@ -16,12 +16,13 @@ from ariane.env import SystemClock
 from ariane.errors import ArianeError, ProtocolError
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
-from ariane.raft import AppendEntries, Entry, Heartbeat, LogStart, Membership, Message, RequestVote, ResetLog
+from ariane.raft import AppendEntries, Entry, Heartbeat, LogStart, Membership, Message, Removed, RequestVote, ResetLog
 from ariane.remoting import Client
 from tests.dledger.brokers import BrokerGroup
 from tests.dledger.group import Group
 
-MEMBERS = Membership(frozenset({"n0", "n1", "n2"}))
+ADDRESSES = (("n0", "127.0.0.1:1"), ("n1", "127.0.0.1:2"), ("n2", "127.0.0.1:3"))
+MEMBERS = Membership(frozenset({"n0", "n1"}), frozenset({"n2"}), ADDRESSES)
 
 
 def record(index: int, term: int, position: int, body: bytes = b"x" * 100) -> bytes:
@@ -33,6 +34,7 @@ MESSAGES: list[Message] = [
     Heartbeat("n1", "n0", 3, 5, 17),
     AppendEntries("n1", "n0", 3, 4, 2, (Entry(5, 3, 700, 148), Entry(6, 3, 848, 148)), 4),
     ResetLog("n1", "n0", 3, LogStart(MEMBERS, 6, 848, 2)),
+    Removed("n1", "n0", 3, 5, 2),
 ]
 
 
@@ -48,7 +50,7 @@ def encoded(message: Message) -> bytes:
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
 def test_messages_come_back_as_they_were_and_changed_bytes_are_refused_or_read(message: Message) -> None:
     data = encoded(message)
-    assert decode(data, "g", "n0", MEMBERS)[0] == message
+    assert decode(data, "g", "n0", MEMBERS.members)[0] == message
     chance = random.Random(1)
     for _ in range(2000):
         changed = bytearray(data)
@@ -56,7 +58,7 @@ def test_messages_come_back_as_they_were_and_changed_bytes_are_refused_or_read(m
             changed[chance.randrange(len(changed))] = chance.randrange(256)
         cut = bytes(changed[: chance.randrange(len(changed) + 1)]) if chance.random() < 0.3 else bytes(changed)
         with contextlib.suppress(ProtocolError):
-            decode(cut, "g", "n0", MEMBERS)
+            decode(cut, "g", "n0", MEMBERS.members)
 
 
 @pytest.fixture

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from ariane.dledger.group_status import GroupClient
 from ariane.env import SystemClock
+from ariane.errors import ClientError
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command
 from ariane.protocol.units import decode_units
@@ -97,6 +99,11 @@ async def test_a_group_moves_member_by_member_from_apache_to_ariane_and_back(gro
     await group.in_sync("orders", sent)
     leader = await group.leader()
     assert leader in group.brokers
+    addresses = dict(peer.split("-", 1) for peer in group.peers.split(";"))
+    client = GroupClient(addresses[leader], SystemClock())
+    with pytest.raises(ClientError, match=f"{apache} runs Apache's broker"):
+        await client.remove(next(id for id in addresses if id not in (leader, apache)))
+    await client.close()
     await group.leave(leader)
     sent += await send(group, "orders", 20, "both-needed-")  # a majority is one of each
     await group.start_apache(leader)  # a folder of Ariane's continues with Apache's
@@ -108,6 +115,39 @@ async def test_a_group_moves_member_by_member_from_apache_to_ariane_and_back(gro
             while not set(sent) <= set(found):  # a slave of Apache's learns of topics each 10 s
                 await asyncio.sleep(0.2)
                 found = await pulled(broker.address, "orders")
+
+
+async def test_apaches_brokers_serve_a_folder_in_which_members_were_changed(group: MixedGroup, deep: bool) -> None:
+    if not deep:
+        pytest.skip("three more brokers of Apache's: with --deep")
+    await group.start()
+    await group.master()
+    sent = await send(group, "orders", 20, "before-")
+    addresses = dict(peer.split("-", 1) for peer in group.peers.split(";"))
+    client = GroupClient(addresses["n0"], SystemClock())
+    await client.remove("n2")
+    await until(lambda: all(len(voters(group, id)) == 2 for id in ("n0", "n1")))
+    await client.add("n2", addresses["n2"])
+    await until(lambda: all(len(voters(group, id)) == 3 for id in group.brokers))
+    await client.close()
+    sent += await send(group, "orders", 20, "after-")
+    await group.in_sync("orders", sent)
+    await group.stop("n0", "n1", "n2")
+    await asyncio.gather(*(group.start_apache(id) for id in addresses))
+    sent += await send(group, "orders", 20, "apache-")
+    async with asyncio.timeout(120):
+        for broker in group.apache.values():
+            found = await pulled(broker.address, "orders")
+            while not set(sent) <= set(found):
+                await asyncio.sleep(0.2)
+                found = await pulled(broker.address, "orders")
+
+
+def voters(group: MixedGroup, id: str) -> frozenset[str]:
+    member = group.brokers[id].group
+    assert member is not None
+    assert member.member.node is not None
+    return member.member.node.log.committed_membership[1].voters
 
 
 async def pulled(address: str, topic: str) -> list[str]:

@@ -112,6 +112,22 @@ class LedgerGroup:
         """Call `done` when a majority has stored a message durably, or when the outcome is unknown."""
         self.member.when_committed(result.end_offset, done)
 
+    def status_rows(self) -> dict[str, str]:
+        """The rows of this member for `mqadmin brokerStatus`."""
+        member = self.member
+        node, membership = member.node, member.membership
+        rows = {
+            "ledgerRole": node.role.value if node is not None else "new",
+            "ledgerTerm": str(member.term),
+            "ledgerLeader": member.leader or "",
+            "ledgerVoters": " ".join(sorted(membership.voters)),
+        }
+        if membership.learners:
+            rows["ledgerLearners"] = " ".join(sorted(membership.learners))
+        if problem := member.frozen or member.outside:
+            rows["ledgerProblem"] = problem
+        return rows
+
     # Start and stop.
 
     async def start(self, address: str) -> None:

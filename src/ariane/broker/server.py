@@ -318,7 +318,9 @@ class Broker:
                 live,
                 files,
                 clock,
-                replication=status_rows(role, self.to_slaves, from_master),
+                replication=(
+                    status_rows(role, self.to_slaves, from_master) if self.group is None else self.group.status_rows
+                ),
             ),
             AdminStatsHandler(
                 topics, groups, offsets, progress, stats, store, live, clock, address=lambda: self.address

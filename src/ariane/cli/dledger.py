@@ -1,4 +1,4 @@
-"""`ariane dledger status|transfer`: a running DLedger group, asked at the port of one of its members."""
+"""`ariane dledger status|transfer|add|remove`: a running DLedger group, asked at the port of one of its members."""
 
 import asyncio
 from typing import Annotated
@@ -11,7 +11,7 @@ from ariane.cli.serve import run
 from ariane.dledger.group_status import GroupClient
 from ariane.env import SystemClock
 
-app = new_group("DLedger groups: who leads, how far each member is, handing the leadership over.")
+app = new_group("DLedger groups: who leads, how far each member is; transfer the leadership, add and remove members.")
 Address = Annotated[str, typer.Argument(help="host:port of any Ariane member, as in dLegerPeers")]
 
 
@@ -38,10 +38,11 @@ def status(address: Address, as_json: Json = False) -> None:
                 _text(one.end_index),
                 _text(one.committed_index),
                 one.broker,
+                one.problem,
             )
             for one in members
         ]
-        heads = ("member", "address", "role", "runs", "term", "last", "committed", "broker")
+        heads = ("member", "address", "role", "runs", "term", "last", "committed", "broker", "problem")
         print_table(heads, rows, "the group has no members")
 
     run(work())
@@ -65,6 +66,65 @@ def transfer(address: Address, member: Annotated[str, typer.Argument(help="the i
         finally:
             await group.close()
         print(f"{member} leads")
+
+    run(work())
+
+
+Force = Annotated[bool, typer.Option("--force", help="also when a member does not answer that may run Apache's broker")]
+
+
+@app.command("add")
+def add(
+    address: Address,
+    member: Annotated[str, typer.Argument(help="the id of the new member: a letter and a number, as n3")],
+    new_address: Annotated[str, typer.Argument(help="its host:port, as in its own dLegerPeers")],
+    force: Force = False,
+) -> None:
+    """Add a member and return when it votes: it first gets the log, which takes a while. Start it before or after.
+
+    An add that is interrupted is completed by the group as soon as the new member has caught up.
+    """
+
+    async def work() -> None:
+        group = GroupClient(address, SystemClock())
+        try:
+            await group.add(member, new_address, force=force)
+            print(f"{member} is a member, and votes when it has caught up")
+            votes = await group.votes(member)
+            while not votes:
+                await asyncio.sleep(0.2)
+                votes = await group.votes(member)
+        finally:
+            await group.close()
+        print(f"{member} votes")
+
+    run(work())
+
+
+@app.command("remove")
+def remove(
+    address: Address,
+    member: Annotated[str, typer.Argument(help="the id of the member to remove; it may be down, or lead")],
+    force: Force = False,
+) -> None:
+    """Remove a member and return when the group has committed that. Stop its process then."""
+
+    async def work() -> None:
+        group = GroupClient(address, SystemClock())
+        try:
+            await group.remove(member, force=force)
+            async with asyncio.timeout(30):
+                votes = await group.votes(member)
+                while votes is not None:
+                    await asyncio.sleep(0.1)
+                    votes = await group.votes(member)
+        except TimeoutError:
+            raise typer.BadParameter(
+                f"the removal of {member} is not committed after 30 s: see `ariane dledger status`"
+            ) from None
+        finally:
+            await group.close()
+        print(f"{member} is removed")
 
     run(work())
 

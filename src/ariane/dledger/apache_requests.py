@@ -9,6 +9,7 @@ import logging
 from typing import Final, Protocol
 
 from ariane.dledger import wire
+from ariane.dledger.configuration import membership_of
 from ariane.dledger.entry import ENTRY_HEADER, MAGIC, header_at
 from ariane.dledger.log import LedgerLog
 from ariane.dledger.native import Records, follows
@@ -44,8 +45,12 @@ class Core(Protocol):
     """The part of the member that this module uses."""
 
     options: MemberOptions
-    membership: Membership
-    peers: dict[str, Peer]
+
+    @property
+    def peers(self) -> dict[str, Peer]: ...
+
+    @property
+    def membership(self) -> Membership: ...
 
     @property
     def node(self) -> Node | None: ...
@@ -64,6 +69,8 @@ class Core(Protocol):
     def record(self, entry: Entry) -> bytes | None: ...
 
     def metadata(self, to: str) -> wire.Metadata: ...
+
+    def hear_of(self, told: wire.Metadata) -> None: ...
 
     def found_apache(self, peer: Peer) -> None: ...
 
@@ -113,6 +120,7 @@ class ApacheRequests:
         asked = wire.Metadata.decode(request.body or b"{}")
         if asked.group is not None and asked.group != self._member.options.group:
             return request.reply(wire.OK, body=wire.Metadata(code=wire.UNKNOWN_GROUP).encode())
+        self._member.hear_of(asked)
         return request.reply(wire.OK, body=self._member.metadata(asked.localId or "").encode())
 
     def _refuse(self, _: Connection, request: Command) -> Command:
@@ -124,11 +132,11 @@ class ApacheRequests:
         member = self._member
         if body.group != member.options.group:
             return wire.UNKNOWN_GROUP, None
-        if body.remoteId != member.options.id or body.leaderId not in member.options.peers:
-            return wire.UNKNOWN_MEMBER, None
-        if body.leaderId == member.options.id:
+        if body.leaderId == body.remoteId == member.options.id:
             return wire.UNEXPECTED_MEMBER, None
-        peer = member.peers[body.leaderId]
+        peer = member.peers.get(body.leaderId or "")
+        if body.remoteId != member.options.id or peer is None:
+            return wire.UNKNOWN_MEMBER, None
         if peer.kind is not PeerKind.APACHE:
             member.found_apache(peer)
         return (wire.OK, member.node) if member.node is not None and not member.frozen else (wire.INTERNAL_ERROR, None)
@@ -241,7 +249,7 @@ class ApacheRequests:
         self._agreed_index = index
         records: Records = {(index, entry.term): record}
         if index == 0:
-            first = Entry(0, entry.term, entry.pos, entry.size)
+            first = Entry(0, entry.term, entry.pos, entry.size, membership_of(record))
             self._member.take(AppendEntries(leader, me, term, -1, -1, (first,), body.commitIndex), records)
         else:
             start = LogStart(self._member.membership, index + 1, entry.pos + entry.size, entry.term)
@@ -260,7 +268,7 @@ class ApacheRequests:
             header = header_at(memoryview(record), 0)
             if header is None or not follows(header, index, term, body.term):
                 raise ProtocolError(f"entry {entry.index} does not follow {index}")
-            entries.append(Entry(entry.index, entry.term, entry.pos, entry.size))
+            entries.append(Entry(entry.index, entry.term, entry.pos, entry.size, membership_of(record)))
             records[entry.index, entry.term] = record
             index, term = entry.index, entry.term
         pending.last = index
@@ -362,7 +370,9 @@ def _record(entry: wire.PushedEntry) -> bytes:
     if entry.magic != MAGIC or entry.size != ENTRY_HEADER.size + len(entry.body) or not entry.body or entry.index < 0:
         raise ProtocolError(f"entry {entry.index} of size {entry.size} has a body of {len(entry.body)} bytes")
     try:
-        head = ENTRY_HEADER.pack(entry.magic, entry.size, entry.index, entry.term, entry.pos, 0, 0, 0, len(entry.body))
+        head = ENTRY_HEADER.pack(
+            entry.magic, entry.size, entry.index, entry.term, entry.pos, entry.channel, 0, 0, len(entry.body)
+        )
     except Exception as error:
         raise ProtocolError(f"entry {entry.index} does not fit: {error}") from None
     return head + entry.body

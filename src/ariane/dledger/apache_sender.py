@@ -227,6 +227,7 @@ class ApacheSender:
             return None
         return wire.PushedEntry(
             body=record[ENTRY_HEADER.size :],
+            channel=header.channel,
             index=header.index,
             magic=header.magic,
             pos=header.position,

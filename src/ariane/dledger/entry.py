@@ -77,6 +77,8 @@ class LedgerFraming:
     def __init__(self) -> None:
         self.next_index = 0
         self.term = 0
+        self.channel = 0
+        """The channel in the headers of entries that are appended here; see `configuration`."""
 
     @property
     def header(self) -> int:
@@ -86,7 +88,9 @@ class LedgerFraming:
     def write_header(self, tail: BytesWriter, position: int, size: int) -> None:
         """Write the header of the next entry; its checksum follows when the body is there."""
         tail.write(
-            ENTRY_HEADER.pack(MAGIC, ENTRY_HEADER.size + size, self.next_index, self.term, position, 0, 0, 0, size)
+            ENTRY_HEADER.pack(
+                MAGIC, ENTRY_HEADER.size + size, self.next_index, self.term, position, self.channel, 0, 0, size
+            )
         )
         self.next_index += 1
 

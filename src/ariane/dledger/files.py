@@ -6,6 +6,7 @@ from pathlib import Path
 from ariane.dledger.entry import INDEX_FILE_UNITS, LedgerFraming
 from ariane.dledger.index import LedgerIndex
 from ariane.dledger.log import LedgerLog
+from ariane.dledger.members_file import MembersFile, Stored
 from ariane.dledger.state_files import (
     LedgerCheckpoint,
     load_checkpoint,
@@ -34,6 +35,8 @@ class LedgerFiles:
         self._index_file_units = index_file_units
         self._currterm = folder / "currterm"
         self._checkpoint = folder / "checkpoint"
+        self.members = MembersFile(files, folder / "members")
+        """The configurations of the group that this member knows."""
 
     def make_log(self, data: Path, file_size: int, files: Files, allocator: Allocator, _: bool) -> LedgerLog:
         """Make the log, to be loaded by the store."""
@@ -53,17 +56,42 @@ class LedgerFiles:
         return None if new else HardState(abstaining=True)
 
     def raft_log(self, membership: Membership, cached_entries: int) -> RaftLog:
-        """The log as the core sees it. The term before the first entry is unknown, so it begins one entry later."""
-        log = self.log
-        start = LogStart(membership)
-        if log.last_index >= 0 and log.first_index > 0:
+        """The log as the core sees it. The term before the first entry is unknown, so it begins one entry later.
+
+        `membership` is in force if no configuration is stored.
+        """
+        log, members = self.log, self.members
+        if log.lost_committed and members.stored:  # the newest known one says most about the group as it is
+            members.begin(members.stored[-1].membership)
+        members.keep(self._in_log)
+        start_index = log.first_index + 1 if log.last_index >= 0 and log.first_index > 0 else 0
+        before = [stored.membership for stored in members.stored if stored.index < start_index]
+        start = LogStart(before[-1] if before else membership)
+        if start_index:
             first = log.index.get(log.first_index)
             assert first is not None
-            start = LogStart(membership, log.first_index + 1, first[0] + first[1], first[2])
+            start = LogStart(start.membership, start_index, first[0] + first[1], first[2])
+        changes = [
+            Entry(stored.index, stored.term, 0, 0, stored.membership)
+            for stored in members.stored
+            if stored.index >= start_index
+        ]
         last = max(log.last_index, start.index - 1)
         return RaftLog(
-            start, last, self.entry, commit_index=max(log.committed_index, -1), cached_entries=cached_entries
+            start,
+            last,
+            self.entry,
+            changes,
+            commit_index=max(log.committed_index, -1),
+            cached_entries=cached_entries,
         )
+
+    def _in_log(self, stored: Stored) -> bool:
+        """Whether the entry of a configuration is in the log, or was and retention has deleted it."""
+        if stored.index < max(self.log.first_index, 0):
+            return True
+        found = self.log.index.get(stored.index) if stored.index <= self.log.last_index else None
+        return found is not None and found[2] == stored.term
 
     def entry(self, index: int) -> Entry:
         """An entry of the log by its index."""
@@ -72,12 +100,6 @@ class LedgerFiles:
             raise KeyError(f"entry {index} is not in the ledger")
         position, size, term = found
         return Entry(index, term, position, size)
-
-    def start_after(self, membership: Membership, index: int) -> LogStart:
-        """Where the log begins for the core once the entries before `index` are deleted."""
-        found = self.log.index.get(index)
-        assert found is not None
-        return LogStart(membership, index + 1, found[0] + found[1], found[2])
 
     def save_hard_state(self, state: HardState) -> None:
         """Store term and vote durably; blocks."""

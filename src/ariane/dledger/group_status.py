@@ -1,10 +1,21 @@
-"""Reads the status of the members of a running group, and transfers the leadership. For operators."""
+"""Reads the status of the members of a running group, transfers the leadership, changes the members. For operators."""
 
 import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from ariane.dledger.wire import LEADERSHIP_TRANSFER, METADATA, OK, HeartBeat, Metadata, TransferRequest
+from ariane.dledger.wire import (
+    CHANGE_MEMBERS,
+    LEADERSHIP_TRANSFER,
+    METADATA,
+    OK,
+    ArianeStatus,
+    HeartBeat,
+    MembersRequest,
+    MembersResponse,
+    Metadata,
+    TransferRequest,
+)
 from ariane.env import Clock
 from ariane.errors import ArianeError, ClientError
 from ariane.protocol.command import Command
@@ -27,6 +38,7 @@ class MemberStatus:
     committed_index: int | None = None
     leader: str = ""
     broker: str = ""
+    problem: str = ""
 
 
 class GroupClient:
@@ -42,15 +54,58 @@ class GroupClient:
 
     async def status(self) -> list[MemberStatus]:
         """All members, by id; ConnectFailed when the given one cannot be reached."""
-        first = await self._metadata(self._address)
+        first = await self._current()
         peers = first.peers or {}
         return list(
             await asyncio.gather(*(self._member(first.group, id, address) for id, address in sorted(peers.items())))
         )
 
+    async def add(self, member: str, address: str, *, force: bool = False) -> None:
+        """Ask the leader to add a member; it votes when it has caught up. ClientError when that is refused."""
+        await self._change(MembersRequest(action="add", member=member, address=address, force=force))
+
+    async def remove(self, member: str, *, force: bool = False) -> None:
+        """Ask the leader to remove a member; ClientError when that is refused."""
+        await self._change(MembersRequest(action="remove", member=member, force=force))
+
+    async def votes(self, member: str) -> bool | None:
+        """Whether a member votes, by the last committed configuration; None when it is no member."""
+        current = await self._current()
+        if current.ariane is None or not current.ariane.membersCommitted:
+            return False
+        return None if member not in (current.peers or {}) else member not in current.ariane.learners
+
+    async def _change(self, change: MembersRequest) -> None:
+        first = await self._current()
+        peers = first.peers or {}
+        if first.leaderId is None or first.leaderId not in peers:
+            raise ClientError("the group has no leader now: ask again when it has elected one")
+        change.group = first.group
+        response = await self._client.request(
+            peers[first.leaderId], Command(CHANGE_MEMBERS, None, change.encode()), TIMEOUT
+        )
+        if not response.body:
+            raise ClientError(f"{first.leaderId}, which leads, runs Apache's broker, whose members are fixed")
+        answer = MembersResponse.decode(response.body)
+        if answer.code != OK:
+            raise ClientError(f"{first.leaderId} refused the change: {answer.remark}")
+
+    async def _current(self) -> Metadata:
+        """What the given member knows, or what its leader knows if that has a newer configuration."""
+        first = await self._metadata(self._address)
+        leader = (first.peers or {}).get(first.leaderId or "")
+        if leader is None or first.ariane is None:
+            return first
+        try:
+            found = await self._metadata(leader, Metadata(group=first.group, remoteId=first.leaderId))
+        except ArianeError:
+            return first
+        newer = found.ariane is not None and found.ariane.membersIndex >= first.ariane.membersIndex
+        return found if newer and found.leaderId is not None else first
+
     async def transfer(self, member: str) -> None:
         """Ask the leader to transfer the leadership to `member`; ClientError without a leader, or when it refuses."""
-        first = await self._metadata(self._address)
+        first = await self._current()
         peers = first.peers or {}
         if member not in peers:
             raise ClientError(f"{member} is no member of the group: it has {', '.join(sorted(peers))}")
@@ -84,12 +139,13 @@ class GroupClient:
             address,
             True,
             "Ariane",
-            "leader" if own.serving else own.role,
+            _role(id, own),
             own.term,
             own.endIndex,
             own.committedIndex,
             found.leaderId or "",
             own.broker,
+            own.outside,
         )
 
     async def _metadata(self, address: str, asked: Metadata | None = None) -> Metadata:
@@ -102,3 +158,11 @@ class GroupClient:
         if answer.code != OK or not answer.peers:
             raise ClientError(f"{address} is no member of a DLedger group (code {answer.code})")
         return answer
+
+
+def _role(id: str, own: ArianeStatus) -> str:
+    if own.serving:
+        return "leader"
+    if own.outside:
+        return "outside"
+    return "learner" if id in own.learners else own.role

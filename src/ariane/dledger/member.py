@@ -11,14 +11,18 @@ from typing import Final, Protocol
 
 from ariane.dledger.apache_requests import ApacheRequests
 from ariane.dledger.apache_sender import ApacheSender
+from ariane.dledger.configuration import Members, configuration_entry
 from ariane.dledger.files import LedgerFiles
 from ariane.dledger.log import LedgerLog
+from ariane.dledger.members_file import Stored
+from ariane.dledger.membership_changes import MembershipChanges
 from ariane.dledger.native import RAFT_CODE, Records, decode, encode
 from ariane.dledger.options import MemberOptions
+from ariane.dledger.peer_table import PeerTable
 from ariane.dledger.peers import HostGate, Peer, PeerKind
 from ariane.dledger.pending_appends import Committed, PendingAppends
 from ariane.dledger.term_entry import term_entry
-from ariane.dledger.wire import ArianeStatus, Metadata
+from ariane.dledger.wire import CHANGE_MEMBERS, ArianeStatus, Metadata
 from ariane.dledger.writer import LedgerWriter
 from ariane.env import Env
 from ariane.protocol.command import Command
@@ -27,8 +31,10 @@ from ariane.raft import (
     Entry,
     HardState,
     Membership,
+    MembershipRefused,
     Message,
     Node,
+    NotLeader,
     ResetLog,
     Role,
     RoleChange,
@@ -40,6 +46,7 @@ from ariane.store import MessageStore, PutStatus
 log = logging.getLogger("ariane.dledger")
 
 _RETRY: Final = 0.5  # seconds between checks of a failed disk
+_FOLLOW: Final = 0.2  # seconds between checks whether a learner has caught up
 _PREFER: Final = 1.0  # seconds between checks for a preferred leader
 _NEARLY_ALL: Final = 1000  # entries that a preferred leader may lack
 _STOP: Final = 3.0  # seconds allowed for the last entries to become durable
@@ -64,7 +71,7 @@ class Member:
         self, options: MemberOptions, files: LedgerFiles, store: MessageStore, env: Env, listener: MemberListener
     ) -> None:
         self.options = options
-        self.membership = Membership(frozenset(options.peers))
+        self._first_membership = Membership(frozenset(options.peers), addresses=tuple(sorted(options.peers.items())))
         self.serving = False
         """Whether this member leads and accepts messages."""
         self.broker_address = ""
@@ -81,17 +88,22 @@ class Member:
         self._appends = PendingAppends(env.clock, options.commit_timeout_ms)
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._checkpoint: asyncio.Task[None] | None = None
         self._mixed = False
         self._client = Client(clock=env.clock, on_close=self._closed, name="dledger-out")
-        self.peers = {
-            id: Peer(id, address, self._client, env.clock, self.metadata, self._identified)
-            for id, address in sorted(options.peers.items())
-            if id != options.id
-        }
+        self.peers = PeerTable(
+            options.id,
+            lambda id, address: Peer(id, address, self._client, env.clock, self.metadata, self._identified),
+        )
+        self._outside = ""
+        self._members_seen: tuple[int, bool, bool] | None = None  # changes with the configuration
+        self._was_member = False
+        self._changing: Membership | None = None
+        self._changes = MembershipChanges(self)
         requests = ApacheRequests(self)
         self._apache = ApacheSender(self, requests.answer)
         self._server = Server(
-            {RAFT_CODE: self._receive, **requests.handlers},
+            {RAFT_CODE: self._receive, CHANGE_MEMBERS: self._changes.handle, **requests.handlers},
             clock=env.clock,
             gates=() if options.accepts is None else (HostGate(options.accepts),),
             name="dledger",
@@ -113,15 +125,18 @@ class Member:
         self._store.health.accepts_messages(False)
         self._listener.follows(0, None)
         await self._server.start(bind, port)
-        for peer in self.peers.values():
-            peer.start()
+        self.peers.follow([self.membership])
+        self.peers.start()
         hard_state = self._files.hard_state()
         if hard_state is not None:
             self._begin(hard_state)
         elif not self.peers:
             self._begin(HardState())
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(work) for work in (self._checkpoints(), self._appends.expire(), self._prefer())]
+        self._tasks = [
+            loop.create_task(work)
+            for work in (self._checkpoints(), self._appends.expire(), self._prefer(), self._follow_changes())
+        ]
 
     async def stop(self) -> None:
         """Stop taking part, make the log durable and store a checkpoint."""
@@ -129,12 +144,13 @@ class Member:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
+        if self._checkpoint is not None:
+            await asyncio.gather(self._checkpoint, return_exceptions=True)
         if self._timer is not None:
             self._timer.cancel()
         self._lose("this member stops")
         await self._server.stop()
-        for peer in self.peers.values():
-            await peer.stop()
+        await self.peers.stop()
         await self._client.close()
         self._writer.stop()
         node, self._node = self._node, None
@@ -156,7 +172,11 @@ class Member:
     def _begin(self, hard_state: HardState) -> None:
         options = self.options.raft(mixed=self._mixed)
         random = self._env.random.random
-        raft_log = self._files.raft_log(self.membership, options.cached_entries)
+        raft_log = self._files.raft_log(self._first_membership, options.cached_entries)
+        known = [stored.membership for stored in self._files.members.stored] or [self._first_membership]
+        self._was_member = any(self.options.id in membership.members for membership in known)
+        if (now := raft_log.membership).addresses != self._first_membership.addresses:
+            log.warning("the stored configuration counts, not dLegerPeers: %s", Members.of(now))
         self._node = Node(self.options.id, raft_log, hard_state, options, random, self._now())
         if hard_state.abstaining:
             log.warning("files of this member are lost: it does not vote until it has caught up with its group")
@@ -176,6 +196,14 @@ class Member:
     def ledger(self) -> LedgerLog:
         """The log of this member."""
         return self._files.log
+
+    @property
+    def membership(self) -> Membership:
+        """The members of the group, as far as this one knows."""
+        if self._node is not None:
+            return self._node.log.membership
+        stored = self._files.members.stored
+        return stored[-1].membership if stored else self._first_membership
 
     @property
     def leader(self) -> str | None:
@@ -198,16 +226,21 @@ class Member:
         """Why this member does not take part in the group; empty when it does."""
         return self._frozen
 
+    @property
+    def outside(self) -> str:
+        """Why this member does not belong to its group; empty when it does."""
+        return self._outside
+
     def metadata(self, to: str) -> Metadata:
         """The status that this member reports of itself."""
-        node, ledger = self._node, self._files.log
+        node, ledger, membership = self._node, self._files.log, self.membership
         return Metadata(
             group=self.options.group,
             localId=self.options.id,
             remoteId=to,
             leaderId=self.leader,
             term=self.term,
-            peers=dict(self.options.peers),
+            peers={self.options.id: self.options.peers[self.options.id], **dict(membership.addresses)},
             ariane=ArianeStatus(
                 term=self.term,
                 endIndex=ledger.last_index,
@@ -216,6 +249,10 @@ class Member:
                 new=node is None or (node.hard_state == HardState() and ledger.last_index < 0),
                 serving=self.serving,
                 broker=self.broker_address,
+                learners=sorted(membership.learners),
+                membersIndex=node.log.membership_index if node is not None else -1,
+                membersCommitted=node is None or node.log.membership_index <= node.log.commit_index,
+                outside=self.outside,
             ),
         )
 
@@ -253,6 +290,26 @@ class Member:
         if accepted:  # the core gives up after an election time-out
             patience = 1.5 * self.options.raft(mixed=self._mixed).election_timeout / 1000
             asyncio.get_running_loop().call_later(patience, self.accept, self._node.hard_state.term)
+
+    def change_members(self, membership: Membership) -> int:
+        """Change the group; return the index of the entry. RaftError when that is not possible, or not now."""
+        node, ledger = self._node, self._files.log
+        if node is None or self._frozen:
+            raise NotLeader(None)
+        ledger.commit()
+        node.tick(self._now())
+        node.check_membership(membership)
+        index = ledger.last_index + 1
+        self._changing = membership
+        try:
+            self._files.members.put(Stored(index, node.hard_state.term, membership))
+            configuration_entry(ledger, membership, self._env.clock.now_ms())
+        except OSError as error:
+            raise MembershipRefused(f"the change could not be stored: {error}") from None
+        finally:
+            self._changing = None
+        log.info("entry %d changes the group: %s", index, Members.of(membership))
+        return index
 
     # -- inputs --------------------------------------------------------------------------------------------------------
 
@@ -298,7 +355,7 @@ class Member:
         return True
 
     def _receive(self, _: Connection, request: Command) -> Command | None:
-        message, records = decode(request.body, self.options.group, self.options.id, self.membership)
+        message, records = decode(request.body, self.options.group, self.options.id, self.peers)
         peer = self.peers[message.source]
         if peer.kind is not PeerKind.ARIANE:
             peer.tell(PeerKind.ARIANE)
@@ -317,7 +374,11 @@ class Member:
         """The store has appended entries of this leader."""
         node = self._node
         assert node is not None, "only a leader appends"
-        first = node.propose(blocks)
+        if self._changing is not None:
+            (position, size), membership = blocks[0], self._changing
+            first = node.change_membership(membership, position, size)
+        else:
+            first = node.propose(blocks)
         assert first + len(blocks) - 1 == self._files.log.last_index, "the log and its files disagree"
         if not self._working:
             asyncio.get_running_loop().call_soon(self._work)
@@ -325,7 +386,8 @@ class Member:
     def _dropped(self, first_index: int) -> None:
         """Retention has deleted the oldest file."""
         if self._node is not None:
-            self._node.compact(self._files.start_after(self.membership, first_index))
+            first = self._files.entry(first_index)
+            self._node.compact(self._node.log.start_at(first_index + 1, first.position + first.size))
 
     def _identified(self, peer: Peer, answer: Metadata) -> None:
         """A peer was identified."""
@@ -334,14 +396,30 @@ class Member:
         if self._node is None:
             self._decide_whether_new()
 
+    def hear_of(self, told: Metadata) -> None:
+        """A server that may not be a member has introduced itself."""
+        self.peers.hear_of(told)
+
     def _decide_whether_new(self) -> None:
-        """A member without files is new if its group is new; else its disk was lost, and it must not vote yet."""
-        known = self._answers.values()
-        if any(answer.ariane is not None and not answer.ariane.new for answer in known):
+        """A member without files is new if its group is new; else its disk was lost, and it must not vote yet.
+
+        It begins with the configuration of the group: if that does not have it, it waits until it is added.
+        """
+        running = [
+            (told.ariane.membersIndex, told.peers or {}, told.ariane.learners)
+            for told in self._answers.values()
+            if told.ariane is not None and not told.ariane.new and not told.ariane.outside
+        ]
+        if running:
+            _, peers, learners = max(running, key=lambda told: told[0])
+            voters = {id: address for id, address in peers.items() if id not in learners}
+            self._files.members.begin(
+                Members(voters=voters, learners={id: peers[id] for id in learners if id in peers}).membership
+            )
             self._begin(HardState(abstaining=True))
             return
         # Apache's members do not handle lost disks; in a mixed group a member starts as they do.
-        if self.membership.has_quorum([*self._answers, self.options.id]):
+        if self._first_membership.has_quorum([*self._answers, self.options.id]):
             self._begin(HardState())
 
     def found_apache(self, peer: Peer) -> None:
@@ -391,6 +469,7 @@ class Member:
                     self._committed(ready.commit_index)
         finally:
             self._working = False
+        self._follow_members()
         if self._timer is not None:
             self._timer.cancel()
         delay = max(node.deadline - self._now(), 0) / 1000
@@ -501,9 +580,39 @@ class Member:
 
     # -- upkeep --------------------------------------------------------------------------------------------------------
 
+    def _follow_members(self) -> None:
+        """Connect with the members of the configuration, and say when this one does not belong to it any more."""
+        node = self._node
+        assert node is not None
+        index, removed = node.log.membership_index, node.removed
+        seen = (index, index <= node.log.commit_index, removed)
+        if seen == self._members_seen:
+            return
+        self._members_seen = seen
+        self.peers.follow(node.log.memberships_in_doubt)
+        self._choose_mode()
+        self._was_member = self._was_member or not removed
+        outside = ""
+        if removed and self._was_member:
+            outside = "it was removed from the group: stop it, or add it again"
+        elif removed:
+            outside = "it is not a member yet: add it with `ariane dledger add`"
+        if outside and outside != self._outside:
+            log.warning("%s does not vote and gets no messages: %s", self.options.id, outside)
+        elif self._outside and not outside:
+            log.info("%s belongs to the group", self.options.id)
+        self._outside = outside
+
+    async def _follow_changes(self) -> None:
+        while True:
+            await self._env.clock.sleep(_FOLLOW)
+            self.peers.forget_unreachable()
+            if self.serving and not self._frozen:
+                self._changes.promote()
+
     async def _prefer(self) -> None:
         """Transfer the leadership to a preferred member that has nearly all entries."""
-        wanted = [id for id in self.options.preferred_leaders if id in self.options.peers]
+        wanted = list(self.options.preferred_leaders)
         while wanted and self.options.id not in wanted:
             await self._env.clock.sleep(_PREFER)
             node = self._node
@@ -511,7 +620,7 @@ class Member:
                 continue
             for id in wanted:
                 progress = node.progress(id)
-                if progress is None or progress[0] != "replicate" or not self.peers[id].ready:
+                if progress is None or progress[0] != "replicate" or id not in self.peers or not self.peers[id].ready:
                     continue
                 if node.log.last_index - progress[1] < _NEARLY_ALL:
                     log.info("handing the leadership over to %s, which is preferred", id)
@@ -528,10 +637,15 @@ class Member:
             end = node.log.persisted_index
             state = (end, min(end, node.log.commit_index))
             if state != noted:
-                index, checkpoint = self._files.log.index.sync_job(), self._files.checkpoint_job(*state)
+                sync_index, save = self._files.log.index.sync_job(), self._files.checkpoint_job(*state)
+
+                def job(first: Callable[[], None] = sync_index, second: Callable[[], None] = save) -> None:
+                    first()
+                    second()
+
+                self._checkpoint = asyncio.get_running_loop().create_task(asyncio.to_thread(job))
                 try:
-                    await asyncio.to_thread(index)
-                    await asyncio.to_thread(checkpoint)
+                    await asyncio.shield(self._checkpoint)  # a thread does not end when its task is cancelled
                     noted = state
                 except OSError as error:
                     log.error("the checkpoint of the ledger could not be written: %s", error)

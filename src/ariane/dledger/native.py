@@ -4,11 +4,12 @@ An entry is sent as it is stored, header and body, so that a leader sends slices
 understand this form; `apache` has theirs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from struct import Struct
 from struct import error as StructError
 from typing import Final
 
+from ariane.dledger.configuration import decode_members, encode_members, membership_of
 from ariane.dledger.entry import ENTRY_HEADER, EntryHeader, body_is_whole, header_at
 from ariane.errors import ProtocolError
 from ariane.raft import (
@@ -18,8 +19,8 @@ from ariane.raft import (
     Heartbeat,
     HeartbeatReply,
     LogStart,
-    Membership,
     Message,
+    Removed,
     RequestStatus,
     RequestVote,
     ResetLog,
@@ -37,10 +38,11 @@ _BODIES: Final[dict[int, tuple[type[Message], Struct]]] = {
     4: (AppendReply, Struct(">q?qqq")),
     5: (Heartbeat, Struct(">qqq")),
     6: (HeartbeatReply, Struct(">qq")),
-    7: (ResetLog, Struct(">q")),  # term; then the entry before the start
+    7: (ResetLog, Struct(">q")),  # term; then the entry before the start, and the configuration there
     8: (TimeoutNow, Struct(">qq")),
     9: (RequestStatus, Struct(">qqq")),
     10: (Status, Struct(">qq?q")),
+    11: (Removed, Struct(">qqq")),
 }
 _KINDS: Final = {type_: (kind, body) for kind, (type_, body) in _BODIES.items()}
 
@@ -63,18 +65,18 @@ def encode(group: str, message: Message, read: Callable[[Entry], bytes | None]) 
     if isinstance(message, ResetLog):
         start = message.start
         record = read(Entry(start.index - 1, start.previous_term, -1, 0))
-        return None if record is None else head + body.pack(message.term) + record
+        return None if record is None else head + body.pack(message.term) + record + encode_members(start.membership)
     return head + body.pack(*message[2:])
 
 
-def decode(data: bytes, group: str, target: str, membership: Membership) -> tuple[Message, Records]:
-    """A message and the bytes of its entries; ProtocolError when it is malformed, or from another group."""
+def decode(data: bytes, group: str, target: str, known: Container[str]) -> tuple[Message, Records]:
+    """A message and the bytes of its entries; ProtocolError when it is malformed, or not from a known member."""
     try:
         kind, name_length, source_length = _ENVELOPE.unpack_from(data)
         at = _ENVELOPE.size + name_length + source_length
         name = data[_ENVELOPE.size : _ENVELOPE.size + name_length].decode()
         source = data[_ENVELOPE.size + name_length : at].decode()
-        if name != group or source not in membership.members or source == target:
+        if name != group or source not in known or source == target:
             raise ProtocolError(f"{source!r} of group {name!r} is no member of {group!r}")
         if kind not in _BODIES:
             raise ProtocolError(f"unknown kind of message: {kind}")
@@ -89,10 +91,12 @@ def decode(data: bytes, group: str, target: str, membership: Membership) -> tupl
         return AppendEntries(source, target, term, prev_log_index, prev_log_term, entries, leader_commit), records
     if type_ is ResetLog:
         header = header_at(memoryview(data), at)
-        if header is None or header.size != len(data) - at or header.index < 0 or not 0 <= header.term <= fields[0]:
+        if header is None or header.index < 0 or not 0 <= header.term <= fields[0]:
             raise ProtocolError("no whole entry to begin a log with")
+        end = at + header.size
+        membership = decode_members(memoryview(data)[end:])
         start = LogStart(membership, header.index + 1, header.position + header.size, header.term)
-        return ResetLog(source, target, fields[0], start), {(header.index, header.term): data[at:]}
+        return ResetLog(source, target, fields[0], start), {(header.index, header.term): data[at:end]}
     if at != len(data):
         raise ProtocolError(f"{len(data) - at} bytes too many")
     return type_(source, target, *fields), {}
@@ -111,7 +115,8 @@ def _entries(
             raise ProtocolError(f"no entry that follows {index} of term {previous_term}")
         if not body_is_whole(header, view[at + ENTRY_HEADER.size : at + header.size]):
             raise ProtocolError(f"entry {header.index} has a wrong checksum")
-        entries.append(Entry(header.index, header.term, header.position, header.size))
+        membership = membership_of(view[at : at + header.size]) if header.channel else None
+        entries.append(Entry(header.index, header.term, header.position, header.size, membership))
         records[header.index, header.term] = data[at : at + header.size]
         index, previous_term = header.index, header.term
         at += header.size

@@ -75,6 +75,11 @@ class Peer:
         """Whether something sent now is likely to arrive."""
         return self.connection is not None and self.connection.is_open
 
+    @property
+    def unreachable(self) -> bool:
+        """Whether the last attempt to connect has failed."""
+        return self._silent and not self.ready
+
     def oneway(self, code: int, body: bytes) -> None:
         """Send a request without an answer; it is lost when there is no connection."""
         if self.connection is not None and self.connection.is_open:

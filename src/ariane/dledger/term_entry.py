@@ -17,9 +17,14 @@ _NO_HOST: Final = bytes(8)
 
 def term_entry(ledger: LedgerLog, term: int, now_ms: int) -> None:
     """Append the entry."""
+    append_hidden(ledger, TERM_TOPIC, b"term %d" % term, now_ms)
+
+
+def append_hidden(ledger: LedgerLog, topic: bytes, body: bytes, now_ms: int) -> None:
+    """Append a message that is in no queue."""
     unit = Unit(
-        TERM_TOPIC,
-        b"term %d" % term,
+        topic,
+        body,
         b"",
         sys_flag=TRANSACTION_ROLLBACK,
         born_time=now_ms,

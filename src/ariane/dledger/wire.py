@@ -20,6 +20,7 @@ HEART_BEAT: Final = 51002
 PULL: Final = 51003
 PUSH: Final = 51004
 LEADERSHIP_TRANSFER: Final = 51005
+CHANGE_MEMBERS: Final = 51902  # a code of our own, like that of `native`
 
 OK: Final = 200
 UNKNOWN_GROUP: Final = 400
@@ -82,6 +83,13 @@ class ArianeStatus(msgspec.Struct, kw_only=True):
     serving: bool = False
     broker: str = ""
     """The address of its broker, where the group's metadata is."""
+    learners: list[str] = []
+    """The members, among `peers`, that do not vote yet."""
+    membersIndex: int = -1
+    """The entry of the newest configuration that the member has."""
+    membersCommitted: bool = True
+    outside: str = ""
+    """Why the member does not belong to the group; empty when it does."""
 
 
 class Metadata(Body, kw_only=True):
@@ -151,6 +159,22 @@ class TransferRequest(Body, kw_only=True):
     takeLeadershipLedgerIndex: int = 0
     transferId: str | None = None
     transfereeId: str | None = None
+
+
+class MembersRequest(Body, kw_only=True):
+    """51902, Ariane's own: add or remove a member; for the leader."""
+
+    action: str = ""
+    member: str = ""
+    address: str = ""
+    force: bool = False
+
+
+class MembersResponse(Body, kw_only=True):
+    """The answer to 51902; `remark` says why it was refused."""
+
+    index: int = -1
+    remark: str = ""
 
 
 class AppendRequest(Body, kw_only=True):

@@ -6,6 +6,7 @@ from collections import deque
 from typing import Protocol
 
 from ariane.dledger.files import LedgerFiles
+from ariane.dledger.members_file import Stored
 from ariane.dledger.native import Records
 from ariane.raft import HardState, LogStart, Write
 from ariane.store import MessageStore
@@ -86,8 +87,12 @@ class LedgerWriter:
             end = ledger.end_of(write.truncate_from - 1)
             self._unsynced = deque((number, min(at, end)) for number, at in self._unsynced)
             self._store.truncate(end)
+            removed_from = write.truncate_from
+            self._files.members.keep(lambda stored: stored.index < removed_from)
         for entry in write.entries:
             if entry.index > ledger.last_index:
+                if entry.membership is not None:
+                    self._files.members.put(Stored(entry.index, entry.term, entry.membership))
                 record = incoming.get((entry.index, entry.term))
                 if record is None:
                     raise ValueError(f"entry {entry.index} of term {entry.term} did not come with its message")
@@ -108,9 +113,12 @@ class LedgerWriter:
         ledger = self._files.log
         log.warning("the group has deleted what this member lacks: its log begins again at entry %d", start.index - 1)
         self._unsynced.clear()
+        members, last = self._files.members, start.index - 1
+        members.put(Stored(last, start.previous_term, start.membership))  # beside the old ones: a crash may come
         self._store.restart_log(ledger.clear, start.position - len(record))
         ledger.append_entry(record)
         ledger.commit()
+        members.keep(lambda stored: stored.index == last)
         ledger.show(ledger.stored)
 
     def sync(self) -> None:

@@ -139,9 +139,9 @@ class Leader:
             behind = log.last_index - progress.match_index
             if behind > self.state.options.max_inflight_entries:
                 raise MembershipRefused(f"{member} is {behind} entries behind: wait until it has caught up")
-            if member not in self._healthy():
+            if member not in self.healthy:
                 raise MembershipRefused(f"{member} does not answer, or may not vote yet: wait until it does")
-        if not membership.has_quorum(self._healthy()):
+        if not membership.has_quorum(self.healthy):
             raise MembershipRefused(f"no majority of {membership} is up and votes: change the group when it is")
 
     def transfer(self, member: str) -> None:
@@ -254,8 +254,9 @@ class Leader:
             if term is not None and member not in state.log.membership.members:
                 state.outbox.send(Removed(state.id, member, state.term, index, term))
 
-    def _healthy(self) -> list[str]:
-        """Return the members that have answered within an election time-out and do not abstain."""
+    @property
+    def healthy(self) -> list[str]:
+        """The members that have answered within an election time-out and do not abstain."""
         since = self.state.now - self.state.options.election_timeout
         return [self.state.id] + [
             member

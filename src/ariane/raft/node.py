@@ -193,6 +193,11 @@ class Node:
         """Leader: until when no other can be elected, so that reads need no majority. None without a lease."""
         return self._role.lease_end if isinstance(self._role, Leader) else None
 
+    @property
+    def healthy(self) -> list[str]:
+        """Leader: the members that answer and may vote."""
+        return self._role.healthy if isinstance(self._role, Leader) else []
+
     def progress(self, member: str) -> tuple[str, int] | None:
         """Leader: the replication progress of `member`."""
         progress = self._role.progress.get(member) if isinstance(self._role, Leader) else None

@@ -13,6 +13,7 @@ class Target(Protocol):
     """What faults act on."""
 
     time: int
+    at_peace: bool
     random: Random
     members: dict[str, Member]
     network: Network
@@ -187,7 +188,7 @@ def change_membership(world: Target) -> None:
         life = member.life
 
         def interrupt() -> None:
-            if member.node and member.life == life:
+            if member.node and member.life == life and not world.at_peace:
                 world.count("crash of a leader that changes the group")
                 member.crash()
 

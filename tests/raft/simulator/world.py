@@ -40,6 +40,7 @@ class World:
     ) -> None:
         self.random = random = Random(seed)
         self.time = 0
+        self.at_peace = False
         self.show = show
         if kinds is None:
             kinds = [kind for kind in faults.KINDS if random.random() < 0.6]
@@ -218,6 +219,7 @@ class World:
 
     def peace(self) -> None:
         """End all faults."""
+        self.at_peace = True
         self.crash_chance = self.cruelty = 0.0
         self.spread = 1.0
         self.network.weather = PEACE

@@ -8,6 +8,7 @@ from ariane.broker.role import Role, RoleKind
 from ariane.ha.master import HaMaster
 from ariane.ha.state import SlaveState
 from ariane.ops.probes import Check
+from ariane.raft import Membership
 
 
 class LedgerMember(Protocol):
@@ -23,6 +24,14 @@ class LedgerMember(Protocol):
     def frozen(self) -> str:
         """Why the member does not take part in the group; empty when it does."""
         ...
+
+    @property
+    def outside(self) -> str:
+        """Why the member does not belong to the group; empty when it does."""
+        ...
+
+    @property
+    def membership(self) -> Membership: ...
 
 
 def add_role(monitor: Monitor, role: Role) -> None:
@@ -89,8 +98,8 @@ def add_ledger(monitor: Monitor, member: LedgerMember) -> None:
     """The DLedger group of the broker."""
 
     def checks() -> Iterator[Check]:
-        if member.frozen:
-            yield Check("ledger", False, member.frozen)
+        if member.frozen or member.outside:
+            yield Check("ledger", False, member.frozen or member.outside)
         else:
             leader = member.leader
             yield Check("ledger", leader is not None, f"term {member.term}, led by {leader or 'nobody yet'}")
@@ -98,4 +107,8 @@ def add_ledger(monitor: Monitor, member: LedgerMember) -> None:
     registry = monitor.registry
     registry.gauge("ariane_ledger_term", "Term of the DLedger group", lambda: member.term)
     registry.gauge("ariane_ledger_has_leader", "1 while a leader is known", lambda: int(member.leader is not None))
+    registry.gauge("ariane_ledger_voters", "Voters of the DLedger group", lambda: len(member.membership.voters))
+    registry.gauge(
+        "ariane_ledger_outside", "1 while this member is removed from its group", lambda: int(bool(member.outside))
+    )
     monitor.readiness.more.append(checks)
