@@ -58,7 +58,12 @@ def run(
         first = health_port if loaded is None or health_port is not None else loaded.settings.health.port
         options = ["--log-level", log_level.value, "--log-format", log_format.value]
         options += ["--health-host", health_host] if health_host is not None else []
-        Workers([target, *options], workers, first, Path.cwd() if reload else None).run()
+
+        def command(number: int) -> list[str]:
+            port = [] if first is None else ["--health-port", str(first + number if first else 0)]
+            return [sys.executable, "-m", "ariane", "app", "run", target, *options, *port]
+
+        Workers("Worker", command, workers, watched=Path.cwd() if reload else None).run()
         return
     loaded = load(target)
     _set_up_logs(log_format)

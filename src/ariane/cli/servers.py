@@ -10,6 +10,7 @@ from ariane.cli.connection import DEFAULT_NAMESRV
 from ariane.cli.console_process import DEFAULT_CONSOLE_PORT, check_console, console_process
 from ariane.cli.first_message import show_first_message
 from ariane.cli.host import advertised, is_unspecified, local_address, reach_warning, this_host
+from ariane.cli.instances import MOST, instance, run_instances
 from ariane.cli.limits import check_store_folder, few_files_warning, raise_open_files
 from ariane.cli.logs import LogLevel
 from ariane.cli.screen import console, introduce, print_properties, this_command
@@ -192,6 +193,10 @@ def broker(
     print_config: PrintConfig = False,
     print_important: Annotated[bool, typer.Option("-m", help="print the important part of it and exit")] = False,
     log_level: Level = None,
+    instances: Annotated[
+        int, typer.Option(min=1, max=MOST, help="so many brokers on this host, each with its own name, ports and store")
+    ] = 1,
+    number: Annotated[int, typer.Option("--instance", hidden=True, help="which of them this process is")] = 0,
 ) -> None:
     """Run a broker; without -n the name servers come from the configuration or from NAMESRV_ADDR.
 
@@ -202,8 +207,12 @@ def broker(
         options = options.replaced({"namesrvAddr": namesrv})
     if log_level is not None:
         options = options.replaced({"logLevel": log_level.value})
+    options = instance(options, number)
     if print_config or print_important:
         print_properties(options.printed(important_only=print_important))
+    elif instances > 1:
+        given = [("-c", config), ("-n", namesrv), ("--log-level", log_level and log_level.value)]
+        run_instances(options, [word for name, value in given if value for word in (name, str(value))], instances)
     else:
         open_logs(options, LogLevel.INFO)
         run(_broker(options), None)

@@ -1,9 +1,11 @@
-"""Worker processes of an application: so many at a time, started again when they die or when the program changes."""
+"""Worker processes: so many at a time, started again when they die or when the program changes."""
 
+import ctypes
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -14,17 +16,22 @@ LOOK: Final = 0.5  # seconds between two looks at processes and files
 PATIENCE: Final = 60.0  # seconds a worker gets to stop
 QUICK_END: Final = 10.0  # seconds; a worker that ends sooner is started again later and later
 LONGEST_PAUSE: Final = 30.0
-_COMMAND: Final = "import sys; from ariane.cli import main; sys.argv[0] = 'ariane'; main()"
+_PR_SET_PDEATHSIG: Final = 1
+
+Command = Callable[[int], list[str]]  # of the worker with this number
 
 
 class Workers:
-    """Runs `ariane app run` several times and ends with a signal."""
+    """Runs a command several times and ends with a signal."""
 
-    def __init__(self, arguments: list[str], count: int, first_port: int | None, watched: Path | None) -> None:
-        self._arguments = arguments
+    def __init__(
+        self, name: str, command: Command, count: int, *, watched: Path | None = None, patience: float = PATIENCE
+    ) -> None:
+        self._name = name
+        self._command = command
         self._count = count
-        self._first_port = first_port
         self._watched = watched
+        self._patience = patience
         self._processes: list[subprocess.Popen[bytes]] = []
         self._begun = [0.0] * count
         self._pauses = [0.0] * count
@@ -59,15 +66,13 @@ class Workers:
         if lived < self._pauses[index]:
             return
         self._pauses[index] = min(LONGEST_PAUSE, self._pauses[index] * 2 + 1)
-        console.print(f"Worker {index} ended with {code}: starting it again ...")
+        console.print(f"{self._name} {index} ended with {code}: starting it again ...")
         self._processes[index] = self._start(index)
 
     def _start(self, index: int) -> subprocess.Popen[bytes]:
         self._begun[index] = time.monotonic()
-        port = [] if self._first_port is None else ["--health-port", str(self._first_port + index)]
-        if self._first_port == 0:
-            port = ["--health-port", "0"]
-        return subprocess.Popen([sys.executable, "-c", _COMMAND, "app", "run", *self._arguments, *port])
+        linux = sys.platform == "linux"
+        return subprocess.Popen(self._command(index), preexec_fn=end_with_parent if linux else None)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopping = True
@@ -76,12 +81,12 @@ class Workers:
         """Ask the workers to stop, and wait for them; those that do not are killed."""
         for process in self._processes:
             process.terminate()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self._patience
         for process in self._processes:
             try:
                 process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                console.print(f"worker {process.pid} did not stop in {PATIENCE:g} s and is killed")
+                console.print(f"process {process.pid} did not stop in {self._patience:g} s and is killed")
                 process.kill()
                 process.wait()
 
@@ -95,3 +100,8 @@ class Workers:
                 except OSError:
                     continue  # it was deleted meanwhile
         return found
+
+
+def end_with_parent() -> None:
+    """Let the kernel stop this process when its parent is gone, however that ended."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

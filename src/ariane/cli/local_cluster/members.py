@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
@@ -13,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from ariane.cli.local_cluster.layout import Member
+from ariane.cli.workers import end_with_parent
 from ariane.errors import ArianeError
 
 STOP: Final = 30.0  # seconds a member gets to stop before it is killed
 START: Final = 90.0  # seconds a member gets to be ready
 LOOK: Final = 0.1
-_PR_SET_PDEATHSIG: Final = 1
 
 
 class MemberFailed(ArianeError):
@@ -48,7 +47,7 @@ class Running:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "ariane", self.member.command, "-c", str(self.config),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                start_new_session=True, preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+                start_new_session=True, preexec_fn=end_with_parent if sys.platform == "linux" else None,
             )  # fmt: skip
         self._pid_file.write_text(f"{self.process.pid}\n")
 
@@ -107,8 +106,3 @@ def _command_line(pid: int) -> str:
             return ""
     shown = subprocess.run(["ps", "-ww", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return shown.stdout
-
-
-def _end_with_parent() -> None:
-    """Let the kernel stop this process when the supervisor is gone, however it ended."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
