@@ -69,6 +69,8 @@ class Registration:
         """The name servers that took the last registration."""
         self._retries: dict[str, asyncio.Task[None]] = {}
         self.active = False
+        self.withholds_writes = False
+        """Whether topics are registered as read-only whatever the options say."""
         self.master_address: str | None = None
         """The master of this broker's name, as the name servers answer."""
         self.master_ha_address: str | None = None
@@ -248,7 +250,7 @@ class Registration:
     def _body(self) -> bytes:
         """All topics. A broker whose permission is restricted restricts every topic to it."""
         options, topics = self._options.current, self._topics
-        permission = options.broker_permission
+        permission = options.broker_permission & ~(WRITE if self.withholds_writes else 0)
         offered = {config.topic_name: config for config in topics}
         if not permission & READ or not permission & WRITE:
             offered = {

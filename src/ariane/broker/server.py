@@ -47,6 +47,7 @@ from ariane.broker.replication.handover import Handover, Leading
 from ariane.broker.replication.metadata import MetadataCopy
 from ariane.broker.replication.peers import Peers
 from ariane.broker.replication.role_record import RoleRecord
+from ariane.broker.replication.withheld_writes import WithheldWrites
 from ariane.broker.retry.dead_letters import DeadLettersHandler
 from ariane.broker.retry.send_back import SendBackHandler
 from ariane.broker.role import Role, RoleKind
@@ -233,6 +234,7 @@ class Broker:
             self.metadata.covered = lambda: self.group is not None and self.group.tables.covers
         record = RoleRecord(files, options)
         self.to_slaves.master.on_slaves.append(record.is_followed)
+        role.on_master(WithheldWrites(live, role, record, self.to_slaves.master, topics, self.registration, clock))
         self.handover = Handover(
             role,
             record,

@@ -1,4 +1,4 @@
-"""`ariane dledger status|transfer|add|remove`: a running DLedger group, asked at the port of one of its members."""
+"""`ariane dledger status|transfer|step-down|add|remove`: a running DLedger group, asked at one of its members."""
 
 import asyncio
 from typing import Annotated
@@ -10,6 +10,7 @@ from ariane.cli.operate.session import Json, new_group
 from ariane.cli.serve import run
 from ariane.dledger.group_status import GroupClient
 from ariane.env import SystemClock
+from ariane.errors import ClientError
 
 app = new_group("DLedger groups: who leads, how far each member is; transfer the leadership, add and remove members.")
 Address = Annotated[str, typer.Argument(help="host:port of any Ariane member, as in dLegerPeers")]
@@ -50,24 +51,50 @@ def status(address: Address, as_json: Json = False) -> None:
 
 @app.command("transfer")
 def transfer(address: Address, member: Annotated[str, typer.Argument(help="the id of the next leader")]) -> None:
-    """Hand the leadership over, for example before a host is stopped; returns when the member leads."""
+    """Hand the leadership over to a member; returns when it leads."""
 
     async def work() -> None:
         group = GroupClient(address, SystemClock())
         try:
-            await group.transfer(member)
-            async with asyncio.timeout(30):
-                members = await group.status()
-                while not any(one.id == member and one.role == "leader" for one in members):
-                    await asyncio.sleep(0.1)
-                    members = await group.status()
-        except TimeoutError:
-            raise typer.BadParameter(f"{member} does not lead after 30 s: see `ariane dledger status`") from None
+            await _hand_over(group, member)
         finally:
             await group.close()
-        print(f"{member} leads")
 
     run(work())
+
+
+@app.command("step-down")
+def step_down(address: Address, member: Annotated[str, typer.Argument(help="the id of the one that leaves")]) -> None:
+    """Before a member is stopped: if it leads, let the one with most of the log lead; else do nothing."""
+
+    async def work() -> None:
+        group = GroupClient(address, SystemClock())
+        try:
+            members = await group.status()
+            if not any(one.id == member and one.role == "leader" for one in members):
+                print(f"{member} does not lead")
+                return
+            others = [one for one in members if one.id != member and one.reachable]
+            if not others:
+                raise ClientError("no other member can be reached: the group has no majority without this one")
+            await _hand_over(group, max(others, key=lambda one: one.end_index or -1).id)
+        finally:
+            await group.close()
+
+    run(work())
+
+
+async def _hand_over(group: GroupClient, member: str) -> None:
+    await group.transfer(member)
+    try:
+        async with asyncio.timeout(30):
+            members = await group.status()
+            while not any(one.id == member and one.role == "leader" for one in members):
+                await asyncio.sleep(0.1)
+                members = await group.status()
+    except TimeoutError:
+        raise ClientError(f"{member} does not lead after 30 s: see `ariane dledger status`") from None
+    print(f"{member} leads")
 
 
 Force = Annotated[bool, typer.Option("--force", help="also when a member does not answer that may run Apache's broker")]

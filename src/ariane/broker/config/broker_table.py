@@ -138,6 +138,7 @@ OWN_OPTIONS = (
     Option("inSyncReplicas", int, 1, low=1, high=64, own=True),
     Option("minInSyncReplicas", int, 1, low=1, high=64, own=True),
     Option("enableAutoInSyncReplicas", bool, False, own=True),
+    Option("writesAwaitSlavesSeconds", int, 0, high=3600, own=True),
     Option("asyncLearner", bool, False, own=True),
     Option("syncFromLastFile", bool, False, own=True),
     Option("maxHaTransferByteInSecond", int, 0, high=LONG_MAX, own=True),

@@ -155,6 +155,8 @@ class BrokerOptions:
     """Copies, the master's included, that a send to a SYNC_MASTER waits for."""
     min_in_sync_replicas: int
     enable_auto_in_sync_replicas: bool
+    writes_await_slaves_seconds: int
+    """How long a restarted SYNC_MASTER waits for its slaves before producers are told of it."""
     async_learner: bool
     """A slave whose copy never counts."""
     sync_from_last_file: bool

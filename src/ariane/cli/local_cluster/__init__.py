@@ -3,5 +3,5 @@
 layout        which members a layout has, and their options
 members       the processes: start, probe, signal, and find those that an earlier supervisor left
 supervisor    starts all, serves the control socket, ends all
-control       the requests of `ariane cluster status|kill|restart|down`
+control       the requests of `ariane cluster status|kill|stop|restart|down`
 """

@@ -1,4 +1,4 @@
-"""`ariane cluster up|status|kill|restart|down`: a cluster of processes in a folder of this machine."""
+"""`ariane cluster up|status|kill|stop|restart|down`: a cluster of processes in a folder of this machine."""
 
 import json
 import os
@@ -114,12 +114,22 @@ def kill(member: Which, folder: Folder = DEFAULT) -> None:
 
 
 @app.command()
+def stop(member: Which, folder: Folder = DEFAULT) -> None:
+    """Stop a member cleanly (SIGTERM); it stays down until it is restarted."""
+    console.print(_ask(folder, "stop", member))
+
+
+@app.command()
 def restart(
     member: Annotated[str | None, typer.Argument(help="a member; all, one after the other, without it")] = None,
     folder: Folder = DEFAULT,
+    python: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="the Python of another installation: to try another version"),
+    ] = None,
 ) -> None:
     """Stop a member cleanly if it runs, start it, and wait until it is ready."""
-    console.print(_ask(folder, "restart", member))
+    console.print(_ask(folder, "restart", member, python=python and str(python.absolute())))
 
 
 @app.command()
@@ -141,13 +151,13 @@ def down(folder: Folder = DEFAULT) -> None:
     console.print("Stopped.")
 
 
-def _ask(folder: Path, command: str, member: str | None = None) -> Any:
+def _ask(folder: Path, command: str, member: str | None = None, **more: str | None) -> Any:
     """Send a request to the supervisor; its answer."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(PATIENCE)
         try:
             line.connect(str(folder.resolve() / SOCKET))
-            line.sendall(json.dumps({"command": command, "member": member}).encode() + b"\n")
+            line.sendall(json.dumps({"command": command, "member": member, **more}).encode() + b"\n")
             text = line.makefile("rb").readline()
         except OSError as error:
             text = b""

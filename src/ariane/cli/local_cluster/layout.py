@@ -30,7 +30,10 @@ class Role:
 def _pairs(master: str, slaves: bool) -> list[Role]:
     found = []
     for broker in ("broker-a", "broker-b"):
-        found.append(Role(broker, {"brokerName": broker, "brokerId": "0", "brokerRole": master}))
+        options = {"brokerName": broker, "brokerId": "0", "brokerRole": master}
+        if master == "SYNC_MASTER":
+            options["writesAwaitSlavesSeconds"] = "30"
+        found.append(Role(broker, options))
         if slaves:
             found.append(Role(f"{broker}-s", {"brokerName": broker, "brokerId": "1", "brokerRole": "SLAVE"}))
     return found

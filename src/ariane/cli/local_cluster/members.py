@@ -32,20 +32,25 @@ class Running:
         self.config = folder / member.name / f"{member.command}.conf"
         self.log = folder / member.name / "log"
         self._pid_file = folder / member.name / "pid"
+        self._python = sys.executable
         self.process: asyncio.subprocess.Process | None = None
 
     @property
     def is_running(self) -> bool:
         return self.process is not None and self.process.returncode is None
 
-    async def start(self) -> None:
-        """Start the process; a configuration file that is there already is kept, so that it can be edited."""
+    async def start(self, python: str | None = None) -> None:
+        """Start the process; a configuration file that is there already is kept, so that it can be edited.
+
+        `python` is the interpreter of another installation; it stays the member's until another is given.
+        """
+        self._python = python or self._python
         self.config.parent.mkdir(parents=True, exist_ok=True)
         if not self.config.exists():
             self.config.write_text("".join(f"{name}={value}\n" for name, value in self.member.options.items()))
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "ariane", self.member.command, "-c", str(self.config),
+                self._python, "-m", "ariane", self.member.command, "-c", str(self.config),
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                 start_new_session=True, preexec_fn=end_with_parent if sys.platform == "linux" else None,
             )  # fmt: skip

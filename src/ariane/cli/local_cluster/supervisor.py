@@ -102,13 +102,19 @@ class Supervisor:
             await one.stop(signal.SIGKILL)
         return f"{one.member.name} is killed"
 
+    async def _stop(self, request: dict[str, Any]) -> str:
+        one = self._find(request["member"])
+        async with self._turn:
+            await one.stop()
+        return f"{one.member.name} is stopped"
+
     async def _restart(self, request: dict[str, Any]) -> str:
         name = request.get("member")
         chosen = list(self._members.values()) if name is None else [self._find(name)]
         async with self._turn:
             for one in chosen:  # the next one only when this one is ready: a slave follows, a member has a leader
                 await one.stop()
-                await one.start()
+                await one.start(request.get("python"))
                 await one.await_ready()
         return f"{', '.join(one.member.name for one in chosen)}: ready again"
 
@@ -120,6 +126,7 @@ class Supervisor:
 COMMANDS: Final[dict[str, Callable[[Supervisor, dict[str, Any]], Awaitable[Any]]]] = {
     "status": Supervisor._status,
     "kill": Supervisor._kill,
+    "stop": Supervisor._stop,
     "restart": Supervisor._restart,
     "down": Supervisor._down,
 }

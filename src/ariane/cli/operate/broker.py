@@ -1,10 +1,11 @@
-"""`ariane broker status|config|drain|promote`: running brokers. `ariane broker` without such a word starts one."""
+"""`ariane broker status|config|drain|copy-topics|promote`: running brokers. `ariane broker` alone starts one."""
 
 from typing import Annotated
 
 import typer
 
 from ariane.cli.operate.cluster import show, status_row
+from ariane.cli.operate.draining import QUIET, Patience, Quiet, TimeOut, await_drained
 from ariane.cli.operate.output import print_facts, print_json, print_table
 from ariane.cli.operate.session import Json, Namesrv, Profile, Session, Yes, confirm, new_group
 from ariane.client.admin import Admin
@@ -73,24 +74,63 @@ def config(
 @app.command("drain")
 def drain(
     name: Annotated[str, typer.Argument(help="the name of a broker")],
-    undo: Annotated[bool, typer.Option("--undo", help="let it be written to again")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="let it be written to again; so does its restart")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="return when no message arrives any more and its slaves have all")
+    ] = False,
+    consumed: Annotated[
+        bool, typer.Option("--consumed", help="wait until every group has consumed all of it, too")
+    ] = False,
+    quiet: Quiet = QUIET,
+    timeout: TimeOut = 600.0,
+    if_master: Annotated[
+        str | None, typer.Option("--if-master", help="do nothing unless the master has this address: for stop hooks")
+    ] = None,
     yes: Yes = False,
     as_json: Json = False,
     namesrv: Namesrv = None,
     profile: Profile = None,
 ) -> None:
-    """Take a broker out of the routes for writing, so that it empties: producers turn to others, consumers go on."""
+    """Take a broker out of the routes for writing, so that it empties: producers turn to others, consumers go on.
+
+    Its restart puts it back. Exits with 1 when `--wait` takes longer than `--timeout`: run it again to wait on.
+    """
     if not undo:
         confirm(f"Take {name} out of the routes for writing, until `ariane broker drain {name} --undo`?", yes)
 
     async def work(admin: Admin) -> None:
-        if name not in (await admin.cluster_info()).broker_addr_table:
+        table = (await admin.cluster_info()).broker_addr_table
+        if name not in table:
             raise ClientError(f"no broker is called {name}: `ariane cluster` lists them")
+        if if_master is not None and table[name].broker_addrs.get(0) != if_master:
+            print(f"{if_master} is not the master of {name}")
+            return
         counts = await (admin.add_write_perm(name) if undo else admin.wipe_write_perm(name))
         if as_json:
             print_json(counts)
         else:
             print_table(["name server", "topics changed"], list(counts.items()), "no name server")
+        if (wait or consumed) and not undo:
+            facts = await await_drained(admin, name, Patience.of(quiet, timeout), consumed=consumed)
+            print_json(facts) if as_json else print_facts(list(facts.items()))
+
+    Session(namesrv, profile).run(work)
+
+
+@app.command("copy-topics")
+def copy_topics(
+    source: Annotated[str, typer.Argument(help="a broker: its name, or its address")],
+    target: Annotated[str, typer.Argument(help="the broker to prepare: its name, or its address")],
+    as_json: Json = False,
+    namesrv: Namesrv = None,
+    profile: Profile = None,
+) -> None:
+    """Create the topics and groups of one broker on another, with their settings: for a broker that joins."""
+
+    async def work(admin: Admin) -> None:
+        topics, groups = await admin.copy_topics(await find_address(admin, source), await find_address(admin, target))
+        facts = {"topics": len(topics), "groups": len(groups)}
+        print_json({"topics": topics, "groups": groups}) if as_json else print_facts(list(facts.items()))
 
     Session(namesrv, profile).run(work)
 

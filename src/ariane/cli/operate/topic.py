@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from ariane.cli.admin.java_text import permission
+from ariane.cli.operate.draining import QUIET, Patience, Quiet, TimeOut, await_consumed
 from ariane.cli.operate.moments import show_moment
 from ariane.cli.operate.output import print_facts, print_json, print_table
 from ariane.cli.operate.session import Json, Namesrv, Profile, Session, Yes, confirm, new_group
@@ -174,5 +175,29 @@ def grow(
             print_table(
                 ["broker", "before", "now"], [(one.address, one.before, one.after) for one in grown], "no master"
             )
+
+    Session(namesrv, profile).run(work)
+
+
+@app.command("shrink")
+def shrink(
+    topic: Topic,
+    queues: Annotated[int, typer.Argument(min=1, help="queues on each broker that stay")],
+    quiet: Quiet = QUIET,
+    timeout: TimeOut = 3600.0,
+    namesrv: Namesrv = None,
+    profile: Profile = None,
+) -> None:
+    """Take queues from a topic without loss: close the last ones for writing, wait until they are consumed, drop them.
+
+    Run it again if the wait takes too long: it goes on where it stopped.
+    """
+
+    async def work(admin: Admin) -> None:
+        leaving = await admin.close_queues(topic, queues)
+        print(f"{len(leaving)} queues of {topic} take no more messages; waiting until they are consumed ...")
+        await await_consumed(admin, topic, leaving, Patience.of(quiet, timeout))
+        await admin.drop_queues(topic, queues)
+        print(f"{topic} has {queues} queues on each broker")
 
     Session(namesrv, profile).run(work)

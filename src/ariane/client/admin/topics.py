@@ -12,6 +12,7 @@ from ariane.protocol.bodies import (
     WRITE,
     BrokerStatsData,
     GroupList,
+    TopicConfig,
     TopicConfigTable,
     TopicList,
     TopicStatsTable,
@@ -96,17 +97,44 @@ class TopicAdmin(NameServerAdmin):
             before = config.write_queue_nums
             if before < queues or config.read_queue_nums < queues:
                 after = max(queues, config.read_queue_nums)
-                await self.create_topic(
-                    topic,
-                    queues=after,
-                    write_queues=max(queues, before),
-                    perm=config.perm,
-                    order=config.order,
-                    sys_flag=config.topic_sys_flag,
-                    address=address,
-                )
+                await self._resize(topic, config, address, after, max(queues, before))
             grown.append(GrownTopic(address, before, max(queues, before)))
         return grown
+
+    async def close_queues(self, topic: str, keep: int) -> list[MessageQueue]:
+        """Stop sends to all but the first `keep` queues of each master; returns those queues, which stay readable."""
+        leaving: list[MessageQueue] = []
+        for address in await self._masters_of(topic):
+            config = (await self.topic_configs(address)).topic_config_table[topic]
+            name = await self._name_of(address)
+            leaving += [MessageQueue(topic, name, number) for number in range(keep, config.read_queue_nums)]
+            if config.write_queue_nums > keep:
+                await self._resize(topic, config, address, config.read_queue_nums, keep)
+        return leaving
+
+    async def drop_queues(self, topic: str, keep: int) -> None:
+        """Remove all but the first `keep` queues of each master, which must be consumed and closed for sends."""
+        for address in await self._masters_of(topic):
+            config = (await self.topic_configs(address)).topic_config_table[topic]
+            if config.write_queue_nums > keep:
+                raise ClientError(f"{topic} at {address} is written to in {config.write_queue_nums} queues: close them")
+            if config.read_queue_nums > keep:
+                await self._resize(topic, config, address, keep, config.write_queue_nums)
+
+    async def _resize(self, topic: str, config: TopicConfig, address: str, read: int, write: int) -> None:
+        await self.create_topic(
+            topic,
+            queues=read,
+            write_queues=write,
+            perm=config.perm,
+            order=config.order,
+            sys_flag=config.topic_sys_flag,
+            address=address,
+        )
+
+    async def _name_of(self, address: str) -> str:
+        table = (await self.cluster_info()).broker_addr_table
+        return next(name for name, broker in table.items() if address in broker.broker_addrs.values())
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic on all masters, or on those of one cluster, and at all name servers."""

@@ -122,6 +122,21 @@ class Admin(Lifecycle):
         """Add queues to a topic on each of its masters, keeping its other settings; never removes any."""
         return self._portal.run(self._client.grow_topic(topic, queues))
 
+    def close_queues(self, topic: str, keep: int) -> list[MessageQueue]:
+        """Stop sends to all but the first `keep` queues of each master; returns those queues, which stay readable."""
+        return self._portal.run(self._client.close_queues(topic, keep))
+
+    def drop_queues(self, topic: str, keep: int) -> None:
+        """Remove all but the first `keep` queues of each master, which must be consumed and closed for sends."""
+        self._portal.run(self._client.drop_queues(topic, keep))
+
+    def copy_topics(self, source: str, target: str) -> tuple[list[str], list[str]]:
+        """Create the topics and groups of the broker at one address on another, with their settings.
+
+        Topics that brokers keep for themselves are left out, and those that carry the source's name. Returns the names.
+        """
+        return self._portal.run(self._client.copy_topics(source, target))
+
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic on all masters, or on those of one cluster, and at all name servers."""
         self._portal.run(self._client.delete_topic(topic, cluster=cluster))
