@@ -123,6 +123,22 @@ def test_a_unit_starts_an_installed_command_and_is_hardened(path: Path) -> None:
     assert int(service["LimitNOFILE"]) > 65536
 
 
+def test_systemd_itself_accepts_the_units(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed")
+    for path in UNITS:  # the programs of this environment take the place of those in /opt
+        text = path.read_text().replace("/opt/ariane/bin", os.fspath(Path(sys.executable).parent))
+        (tmp_path / path.name).write_text(text.replace("User=ariane\nGroup=ariane\n", ""))
+    units = [os.fspath(tmp_path / path.name) for path in UNITS]
+    done = subprocess.run(
+        [program, "verify", "--man=no", *units], capture_output=True, text=True, timeout=120, check=False
+    )
+    said = [line for line in done.stderr.splitlines() if "ariane-" in line]
+    assert done.returncode == 0 or "Failed to initialize" in done.stderr, done.stderr
+    assert said == []
+
+
 def test_the_containers_probe_tells_a_live_server_from_none(tmp_path: Path) -> None:
     port = free_port()
     probe = [sys.executable, str(DEPLOY / "docker" / "health.py"), str(port)]
@@ -133,3 +149,5 @@ def test_the_containers_probe_tells_a_live_server_from_none(tmp_path: Path) -> N
         start(running, tmp_path, "namesrv", "-c", str(conf), "--listen-port", str(free_port()))
         until(lambda: listening(port), PATIENCE, "the name server")
         assert subprocess.run(probe, check=False).returncode == 0
+        assert subprocess.run([*probe[:-1], f"{port}/ready"], check=False).returncode == 0
+        assert subprocess.run([*probe[:-1], f"{port}/nothing"], check=False).returncode == 1

@@ -32,6 +32,15 @@ async def permission(brokers: Brokers) -> int:
     return TopicRouteData.decode(response.body).queue_datas[0].perm if response.code == 0 else 0
 
 
+async def offered(brokers: Brokers) -> None:
+    """Return when producers are told that they may send."""
+    async with asyncio.timeout(PATIENCE):
+        found = await permission(brokers)
+        while found != READ | WRITE:
+            await asyncio.sleep(0.05)
+            found = await permission(brokers)
+
+
 async def replicated(brokers: Brokers, seconds: int) -> None:
     """A pair that has a message, then stops."""
     master = await brokers.master(brokerRole="SYNC_MASTER", writesAwaitSlavesSeconds=seconds)
@@ -48,17 +57,13 @@ async def test_producers_are_told_when_the_slave_follows(brokers: Brokers) -> No
     await brokers.master(brokerRole="SYNC_MASTER", writesAwaitSlavesSeconds=3600)
     assert await permission(brokers) == READ
     await brokers.slave()
-    async with asyncio.timeout(PATIENCE):
-        while await permission(brokers) != READ | WRITE:
-            await asyncio.sleep(0.05)
+    await offered(brokers)
 
 
 async def test_a_slave_that_stays_away_keeps_its_master_from_nothing(brokers: Brokers) -> None:
     await replicated(brokers, 1)
     await brokers.master(brokerRole="SYNC_MASTER", writesAwaitSlavesSeconds=1)
-    async with asyncio.timeout(PATIENCE):
-        while await permission(brokers) != READ | WRITE:
-            await asyncio.sleep(0.05)
+    await offered(brokers)
 
 
 async def test_a_master_that_never_had_a_slave_does_not_wait(brokers: Brokers) -> None:

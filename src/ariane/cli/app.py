@@ -39,6 +39,7 @@ COMMANDS = {
     "console": Lazy("console", "app", "console"),
     "acl": Lazy("acl", "app", "broker"),
     "doctor": Lazy("doctor", "doctor", "broker"),
+    "plan": Lazy("plan", "command", "broker"),
     "guarantee": Lazy("guarantee", "app", "guarantee"),
     "pipeline": Lazy("pipeline", "app", "spark"),
     "app": Lazy("application", "app", "app"),

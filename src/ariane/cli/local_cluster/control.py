@@ -129,7 +129,7 @@ def restart(
     ] = None,
 ) -> None:
     """Stop a member cleanly if it runs, start it, and wait until it is ready."""
-    console.print(_ask(folder, "restart", member, python=python and str(python.absolute())))
+    console.print(_ask(folder, "restart", member, python=None if python is None else str(python.absolute())))
 
 
 @app.command()
