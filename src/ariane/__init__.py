@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ariane.client.consumer.listen.listener import ConsumeStatus, Delivery, Listener
     from ariane.client.consumer.options import ConsumeFrom, LiteOptions, Model, PushOptions
     from ariane.client.consumer.stats import ConsumerStats, QueueLag, TopicStats
-    from ariane.client.options import ClientOptions, Expression, PythonFilter, Sql
+    from ariane.client.options import ClientOptions, Expression, PythonFilter, Sql, WasmFilter
     from ariane.client.producer.options import ProducerOptions, QueueChoice
     from ariane.client.producer.transaction import TransactionListener
     from ariane.client.results import (
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         ConsumerConnection,
         ConsumerRunningInfo,
         ConsumeStats,
+        FilterRecord,
         ProducerConnection,
         ProducerInfo,
         QueryConsumeQueueResponseBody,
@@ -75,6 +76,7 @@ __all__ = [
     "DeadLetterCount",
     "Delivery",
     "Expression",
+    "FilterRecord",
     "GroupLag",
     "GrownTopic",
     "HalfMessage",
@@ -119,6 +121,7 @@ __all__ = [
     "TransactionProducer",
     "TransactionResult",
     "TransactionState",
+    "WasmFilter",
 ]
 
 _MODULES = {
@@ -133,14 +136,14 @@ _MODULES = {
     "ariane.client.consumer.listen.listener": "ConsumeStatus Delivery Listener",
     "ariane.client.consumer.stats": "ConsumerStats QueueLag TopicStats",
     "ariane.client.consumer.options": "ConsumeFrom LiteOptions Model PushOptions",
-    "ariane.client.options": "ClientOptions Expression PythonFilter Sql",
+    "ariane.client.options": "ClientOptions Expression PythonFilter Sql WasmFilter",
     "ariane.client.producer.options": "ProducerOptions QueueChoice",
     "ariane.client.producer.transaction": "TransactionListener",
     "ariane.client.results": "PullResult PullStatus SendResult SendStatus TransactionResult TransactionState",
     "ariane.client.sync": "Admin LitePullConsumer PushConsumer Producer PullClient TransactionProducer",
     "ariane.protocol.bodies": "BrokerStatsData ClusterInfo ConsumeMessageDirectlyResult ConsumerConnection "
     "ConsumerRunningInfo ConsumeStats ProducerConnection ProducerInfo QueryConsumeQueueResponseBody "
-    "SubscriptionGroupConfig SubscriptionGroupTable TopicConfigTable TopicRouteData TopicStatsTable",
+    "FilterRecord SubscriptionGroupConfig SubscriptionGroupTable TopicConfigTable TopicRouteData TopicStatsTable",
     "ariane.protocol.compression": "Compression",
     "ariane.remoting": "TlsClient",
 }

@@ -8,7 +8,14 @@ from typing import Any
 from ariane.access.gate import PREFIX
 from ariane.access.signer import Signer
 from ariane.protocol.batch import BatchItem, encode_batch
-from ariane.protocol.codes import BROKER_PROMOTED, PROMOTE_BROKER, RESEND_DEAD_LETTERS
+from ariane.protocol.codes import (
+    BROKER_PROMOTED,
+    GET_FILTER,
+    GET_FILTER_LIST,
+    PROMOTE_BROKER,
+    REMOVE_FILTER,
+    RESEND_DEAD_LETTERS,
+)
 from ariane.protocol.codes import RequestCode as Code
 from ariane.protocol.command import Command
 from tests.access.document import PAGE
@@ -25,6 +32,11 @@ accounts:
   secretKey: {SECRET}
   topicPerms: ["{TOPIC}=SUB"]
   groupPerms: ["{GROUP}=SUB", "{OTHER}=SUB"]
+- accessKey: filter-key
+  secretKey: {SECRET}
+  topicPerms: ["{TOPIC}=SUB"]
+  groupPerms: ["{GROUP}=SUB", "{OTHER}=SUB"]
+  filterGroups: ["{GROUP}"]
 - {{accessKey: group-pub-key, secretKey: {SECRET}, groupPerms: ["{GROUP}=PUB", "{OTHER}=PUB"]}}
 - accessKey: white-sub-key
   secretKey: {SECRET}
@@ -45,7 +57,7 @@ class Credentials:
     secret: str | None = SECRET
     tamper: bool = False
     rights: frozenset[str] = frozenset()
-    """Of account, pub, sub, admin, unlimited; empty when nothing is to be let in."""
+    """Of account, pub, sub, filter, admin, unlimited; empty when nothing is to be let in."""
 
     def sign(self, command: Command) -> Command:
         if self.access_key is None:
@@ -69,10 +81,11 @@ CREDENTIALS = [
     Credentials("no right", "denied-key", rights=frozenset({"account"})),
     Credentials("PUB", "pub-key", rights=frozenset({"account", "pub"})),
     Credentials("SUB", "sub-key", rights=frozenset({"account", "sub"})),
+    Credentials("filters", "filter-key", rights=frozenset({"account", "sub", "filter"})),
     Credentials("PUB on groups", "group-pub-key", rights=frozenset({"account"})),
     Credentials("white address", "white-sub-key", None, rights=frozenset({"account", "sub"})),
     Credentials("limited administrator", "limited-admin", rights=frozenset({"account", "pub", "admin"})),
-    Credentials("administrator", "admin-key", rights=frozenset({"account", "pub", "sub", "admin"})),
+    Credentials("administrator", "admin-key", rights=frozenset({"account", "pub", "sub", "filter", "admin"})),
 ]
 
 
@@ -154,6 +167,11 @@ def requests(place: int) -> dict[int, Callable[[], Command]]:
         PROMOTE_BROKER: ({"brokerName": "another"}, b""),
         BROKER_PROMOTED: ({}, b""),
         RESEND_DEAD_LETTERS: ({**group, "offset": "0"}, b""),
+        Code.REGISTER_MESSAGE_FILTER_CLASS: ({**both, "className": "f", "classCRC": "0"}, b""),
+        Code.REGISTER_FILTER_SERVER: ({"filterServerAddr": "127.0.0.1:1"}, b""),
+        GET_FILTER_LIST: ({}, b""),
+        GET_FILTER: (both, b""),
+        REMOVE_FILTER: (both, b""),
         Code.UPDATE_AND_CREATE_ACL_CONFIG: ({"accessKey": "made-key", "secretKey": "made-secret"}, b""),
         Code.DELETE_ACL_CONFIG: ({"accessKey": "not-there"}, b""),
         Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: ({"globalWhiteAddrs": "9.9.9.9"}, b""),
@@ -189,6 +207,8 @@ def is_promised(code: int, credentials: Credentials, promise: tuple[str, str]) -
         return "admin" in credentials.rights
     if rights == "none":
         return True
+    if "filterGroups" in rights:
+        return "filter" in credentials.rights
     if "PUB or SUB" in rights:
         return bool(credentials.rights & {"pub", "sub"})
     return ("pub" if "PUB on" in rights else "sub") in credentials.rights

@@ -3,7 +3,15 @@
 from pathlib import Path
 
 from ariane.broker.acl.table import broker_rules
-from ariane.protocol.codes import BROKER_PROMOTED, PROMOTE_BROKER, RESEND_DEAD_LETTERS, RequestCode
+from ariane.protocol.codes import (
+    BROKER_PROMOTED,
+    GET_FILTER,
+    GET_FILTER_LIST,
+    PROMOTE_BROKER,
+    REMOVE_FILTER,
+    RESEND_DEAD_LETTERS,
+    RequestCode,
+)
 from tests.broker.talk import small_broker
 
 # What Apache's 4.9.7 broker answers, by the registration of its processors.
@@ -30,5 +38,10 @@ def test_every_request_that_apache_answers_is_answered(tmp_path: Path) -> None:
         RESEND_DEAD_LETTERS,
         PROMOTE_BROKER,
         BROKER_PROMOTED,
+        GET_FILTER_LIST,
+        GET_FILTER,
+        REMOVE_FILTER,
+        RequestCode.REGISTER_MESSAGE_FILTER_CLASS,
+        RequestCode.REGISTER_FILTER_SERVER,
         RequestCode.GET_TOPIC_CONFIG,
     }

@@ -52,6 +52,8 @@ REQUEST_HEADERS: dict[int, type[h.Header]] = {
     R.CLONE_GROUP_OFFSET: h.CloneGroupOffsetRequest,
     R.VIEW_BROKER_STATS_DATA: h.ViewBrokerStatsDataRequest,
     R.QUERY_CONSUME_QUEUE: h.QueryConsumeQueueRequest,
+    R.REGISTER_FILTER_SERVER: h.RegisterFilterServerRequest,
+    R.REGISTER_MESSAGE_FILTER_CLASS: h.RegisterMessageFilterClassRequest,
 }
 
 RESPONSE_HEADERS: dict[int, type[h.Header]] = {

@@ -17,6 +17,9 @@ SUB: Final = 2
 EITHER: Final = PUB | SUB
 """As a need: either of both rights."""
 
+FILTER: Final = 4
+"""On a group: to upload a filter that brokers run. `filterGroups` of an account gives it; no default does."""
+
 PERMISSIONS: Final = {"DENY": DENY, "PUB": PUB, "SUB": SUB, "PUB|SUB": PUB | SUB, "SUB|PUB": PUB | SUB}
 
 INTERNAL_TOPICS: Final = frozenset(
@@ -45,6 +48,8 @@ class Account:
     default_group: int = DENY
     rights: Mapping[str, int] = field(default_factory=dict)
     """By topic, and by group as `%RETRY%group`."""
+    filter_groups: frozenset[str] = frozenset()
+    """Groups, as `%RETRY%group`, whose filters the account may upload."""
 
     @property
     def is_unrestricted(self) -> bool:
@@ -53,6 +58,8 @@ class Account:
 
     def may(self, name: str, right: int) -> bool:
         """Whether the account has a right on a topic, or on a group as `%RETRY%group`."""
+        if right == FILTER:
+            return self.is_unrestricted or name in self.filter_groups
         return self.is_unrestricted or self.rights_on(name) & right != 0
 
     def rights_on(self, name: str) -> int:

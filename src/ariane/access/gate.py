@@ -9,7 +9,7 @@ from enum import Enum
 from hmac import compare_digest
 from typing import Final, NoReturn
 
-from ariane.access.accounts import PUB, Account, right_text
+from ariane.access.accounts import FILTER, PUB, Account, right_text
 from ariane.access.known import KNOWN, KnownCaller
 from ariane.access.replay import ReplayGuard
 from ariane.access.rules import LiveRules, Rules
@@ -38,8 +38,12 @@ class Level(Enum):
 
     OPEN = "everybody"
     ACCOUNT = "every account"
+    SIGNED = "every account; the global white list does not count"
     TRUSTED = "administrators, and addresses of the global white list"
     ADMIN = "administrators"
+
+
+_NEVER_WHITE: Final = (Level.ADMIN, Level.SIGNED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ class AccessGate:
         rule = self._table.get(request.code)
         if rule is not None and rule.level is Level.OPEN:
             return
-        if self._is_white(peer, rules) and (rule is None or rule.level is not Level.ADMIN):
+        if self._is_white(peer, rules) and (rule is None or rule.level not in _NEVER_WHITE):
             account = None
         else:
             account = self._authenticate(peer, request, rules)
@@ -96,7 +100,7 @@ class AccessGate:
         """Refuse a request that was let in before, and waits, if the rules of now do not allow it."""
         rules = self._rules.current
         rule = self._table.get(request.code)
-        if rule is None or rule.level is Level.OPEN or (rule.level is not Level.ADMIN and self._is_white(peer, rules)):
+        if rule is None or rule.level is Level.OPEN or (rule.level not in _NEVER_WHITE and self._is_white(peer, rules)):
             return
         self._authorize(peer, request, rule, self._authenticate(peer, request, rules, again=True))
 
@@ -135,7 +139,7 @@ class AccessGate:
         return account
 
     def _authorize(self, peer: Peer, request: Command, rule: Rule, account: Account) -> None:
-        if rule.level is not Level.ACCOUNT and not account.admin:
+        if rule.level in (Level.TRUSTED, Level.ADMIN) and not account.admin:
             key = account.access_key
             if rule.level is not Level.TRUSTED or key not in self._trusted:
                 text = f"Need admin permission for request code={request.code}, but accessKey={key} is not"
@@ -172,4 +176,6 @@ def _no_permission(account: Account, name: str, right: int) -> str:
     if name.startswith(RETRY_PREFIX):
         what, own, perms = "group", name.removeprefix(RETRY_PREFIX), "groupPerms"
     key = account.access_key
+    if right == FILTER:
+        return f"No permission to upload a filter of group:{own} (filterGroups of {key} needs {own})"
     return f"No default permission for {what}:{own} ({perms} of {key} needs {own}={right_text(right)})"

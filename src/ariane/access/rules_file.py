@@ -98,6 +98,7 @@ class _Reader:
             self._permission(fields.get("defaultTopicPerm"), f"{name}.defaultTopicPerm"),
             self._permission(fields.get("defaultGroupPerm"), f"{name}.defaultGroupPerm"),
             rights,
+            frozenset(self._groups(fields.get("filterGroups"), f"{name}.filterGroups")),
         )
 
     def _rights(self, node: yaml.Node | None, name: str, resource: Callable[[str], str]) -> Iterator[tuple[str, int]]:
@@ -107,6 +108,13 @@ class _Reader:
             if len(parts) != 2 or not all(parts):
                 raise self._error(entry, field_name, "expected NAME=PERM, such as orders=PUB|SUB")
             yield resource(parts[0]), self._right(parts[1], entry, field_name)
+
+    def _groups(self, node: yaml.Node | None, name: str) -> Iterator[str]:
+        for number, entry in enumerate(self._sequence(node, name)):
+            group = self._text(entry, f"{name}[{number}]").strip()
+            if not group or "=" in group:
+                raise self._error(entry, f"{name}[{number}]", "expected the name of a group alone")
+            yield retry_topic(group)
 
     def _permission(self, node: yaml.Node | None, name: str) -> int:
         return DENY if node is None or _is_null(node) else self._right(self._text(node, name).strip(), node, name)

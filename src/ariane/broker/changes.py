@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ariane.protocol.codes import PROMOTE_BROKER, RESEND_DEAD_LETTERS
+from ariane.protocol.codes import PROMOTE_BROKER, REMOVE_FILTER, RESEND_DEAD_LETTERS
 from ariane.protocol.codes import RequestCode as Code
 
 CHANGES: Final[frozenset[int]] = frozenset(
@@ -21,6 +21,8 @@ CHANGES: Final[frozenset[int]] = frozenset(
         Code.RESUME_CHECK_HALF_MESSAGE,
         RESEND_DEAD_LETTERS,
         PROMOTE_BROKER,
+        Code.REGISTER_MESSAGE_FILTER_CLASS,
+        REMOVE_FILTER,
         Code.UPDATE_AND_CREATE_ACL_CONFIG,
         Code.DELETE_ACL_CONFIG,
         Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,

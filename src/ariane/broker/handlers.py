@@ -12,6 +12,7 @@ from ariane.broker.admin.runtime import RuntimeInfoHandler
 from ariane.broker.admin.stats import AdminStatsHandler
 from ariane.broker.admin.store import AdminStoreHandler
 from ariane.broker.admin.topics import AdminTopicsHandler
+from ariane.broker.filters.handler import FiltersHandler
 from ariane.broker.pull.handler import PullHandler
 from ariane.broker.replication.handover import Handover
 from ariane.broker.retry.dead_letters import DeadLettersHandler
@@ -23,7 +24,14 @@ from ariane.broker.tables.offsets_handler import OffsetsHandler
 from ariane.broker.tables.queue_locks import QueueLocksHandler
 from ariane.broker.tables.topics_handler import TopicsHandler
 from ariane.broker.transactions.handler import TransactionHandler
-from ariane.protocol.codes import BROKER_PROMOTED, PROMOTE_BROKER, RESEND_DEAD_LETTERS
+from ariane.protocol.codes import (
+    BROKER_PROMOTED,
+    GET_FILTER,
+    GET_FILTER_LIST,
+    PROMOTE_BROKER,
+    REMOVE_FILTER,
+    RESEND_DEAD_LETTERS,
+)
 from ariane.protocol.codes import RequestCode as Code
 from ariane.remoting import Handler
 
@@ -52,6 +60,7 @@ def request_table(
     store: AdminStoreHandler,
     acl: AclHandler,
     handover: Handover,
+    filters: FiltersHandler,
 ) -> dict[int, Handler]:
     """The handler of every request that a broker answers."""
     return {
@@ -116,6 +125,12 @@ def request_table(
         Code.DELETE_EXPIRED_COMMITLOG: store.delete_files,
         Code.CLEAN_UNUSED_TOPIC: store.clean_topics,
         Code.QUERY_CONSUME_QUEUE: store.look,
+        # Filters that users bring.
+        Code.REGISTER_MESSAGE_FILTER_CLASS: filters.upload,
+        Code.REGISTER_FILTER_SERVER: filters.register_server,
+        GET_FILTER_LIST: filters.list,
+        GET_FILTER: filters.get,
+        REMOVE_FILTER: filters.remove,
         # Access control.
         Code.UPDATE_AND_CREATE_ACL_CONFIG: acl.update,
         Code.DELETE_ACL_CONFIG: acl.delete,

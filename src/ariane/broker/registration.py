@@ -76,6 +76,8 @@ class Registration:
         self.master_ha_address: str | None = None
         self.on_master: list[Callable[[], None]] = []
         """Called when the addresses of the master have changed."""
+        self.filter_servers: Callable[[], list[str]] = list
+        """The filter servers beside this broker."""
         self.on_newer_master: Callable[[int, str], None] = lambda epoch, address: None
         """Called on a master when a name server knows another one with a newer epoch."""
         topics.on_change.append(lambda _: self.soon())
@@ -257,5 +259,5 @@ class Registration:
                 name: TopicConfig(name, config.read_queue_nums, config.write_queue_nums, permission)
                 for name, config in offered.items()
             }
-        body = RegisterBrokerBody(TopicConfigTable(topics.version, offered))
+        body = RegisterBrokerBody(TopicConfigTable(topics.version, offered), self.filter_servers())
         return body.compress() if options.compressed_register else body.encode()

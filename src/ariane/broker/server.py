@@ -28,6 +28,9 @@ from ariane.broker.config.ha_options import ha_options
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.config.store_options import delay_of, store_options
 from ariane.broker.delay_and_transactions import DelayAndTransactions
+from ariane.broker.filters.handler import FiltersHandler
+from ariane.broker.filters.modules import FilterModules
+from ariane.broker.filters.servers import FilterServers
 from ariane.broker.handlers import request_table
 from ariane.broker.ledger import LedgerGroup, ledger_files, slave_id
 from ariane.broker.message_writer import MessageWriter
@@ -263,7 +266,12 @@ class Broker:
             self.access.follow(longpoll.check_again)
         send_targets = SendTargets(topics, persistence.topics, groups, store, stats, live, role, failures)
         pull_targets = PullTargets(topics, groups, store, stats, live)
-        subscriptions = Subscriptions(clients, filters, compiler, live, clock)
+        self.modules = modules = FilterModules(persistence, files, clock, live)
+        modules.on_change.append(pull_targets.forget)
+        self.filter_servers = filter_servers = FilterServers(clock)
+        filter_servers.on_change.append(self.registration.soon)
+        self.registration.filter_servers = filter_servers.addresses
+        subscriptions = Subscriptions(clients, filters, compiler, modules, live, clock)
         self.handlers: dict[int, Handler] = request_table(
             SendHandler(
                 store,
@@ -330,6 +338,14 @@ class Broker:
             AdminStoreHandler(store, topics, clients, filters, drop_topics=self._drop_topics),
             AclHandler(None if self.access is None else self.access.rules, live, lambda: self.address),
             self.handover,
+            FiltersHandler(
+                modules,
+                filter_servers,
+                role,
+                live,
+                clock,
+                (lambda _: False) if self.access is None else self.access.is_white,
+            ),
         )
         self.handlers = requests.watched(self.handlers, changing=CHANGES, unwatched=NOT_TIMED)
         self.monitor = Monitor(
@@ -362,7 +378,7 @@ class Broker:
         add_filters(self.monitor.registry, subscriptions.failures)
         if self.access is not None:
             add_access(self.monitor.registry, self.access.rules.counters)
-        self.parts: list[Part] = [Expressions(filters, clients, persistence, clock)]
+        self.parts: list[Part] = [Expressions(filters, clients, persistence, clock), modules]
         if ledger is None:  # a DLedger group copies its log itself
             role.on_master(Leading(role, epochs, store, topics, offsets, self.metadata))
             role.on_master(self.to_slaves)
@@ -461,6 +477,7 @@ class Broker:
         yield self.sampling.periodic()
         yield Periodic(clock, SLOW_READERS, self.slow_readers.disable, name="disable groups that lag too far")
         yield Periodic(clock, CLIENT_SCAN, self.clients.expire, name="expire clients")
+        yield self.filter_servers.periodic()
         yield Periodic(clock, PRUNE, self._pruning.run, name="remove what is unused")
 
     async def _start_vip(self) -> None:
@@ -547,6 +564,7 @@ class Broker:
 
     def _connection_closed(self, connection: Connection) -> None:
         self.clients.connection_closed(connection)
+        self.filter_servers.connection_closed(connection)
         self.longpoll.connection_closed(connection)
 
 

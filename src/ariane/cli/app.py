@@ -29,6 +29,7 @@ COMMANDS = {
     "topic": Lazy("operate.topic", "app", "broker"),
     "group": Lazy("operate.group", "app", "broker"),
     "message": Lazy("operate.message", "app", "broker"),
+    "filter": Lazy("operate.filter", "app", "broker"),
     "offset": Lazy("operate.offset", "app", "broker"),
     "dlq": Lazy("operate.dlq", "app", "broker"),
     "transaction": Lazy("operate.transaction", "app", "broker"),

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, ClassVar, Self, TypedDict
 
 from ariane.client.python_filter import translate
@@ -24,6 +26,8 @@ class Expression:
     """A subscription by properties and JSON bodies, e.g. `Expression("region = 'eu' AND body.total > 10")`."""
 
     expression: str
+    filter_server: bool = False
+    """Pull through a filter server, which applies it, instead of letting the broker apply it."""
     kind: ClassVar[str] = "EXPRESSION"
 
 
@@ -35,6 +39,7 @@ class PythonFilter:
     """
 
     source: str
+    filter_server: bool = False
     kind: ClassVar[str] = "EXPRESSION"
 
     @property
@@ -43,8 +48,39 @@ class PythonFilter:
         return translate(self.source)
 
 
-Selector = str | Sql | Expression | PythonFilter
+@dataclass(frozen=True)
+class WasmFilter:
+    """A filter in WebAssembly, which is uploaded to the brokers: `WasmFilter("swedish_orders.wasm")`.
+
+    Brokers must allow it (`filterUploadEnable`, `filterGroups`); docs/filters.md says what a module exports.
+    """
+
+    path: str | Path
+    filter_server: bool = False
+    """Pull through a filter server, which runs it, instead of letting the broker run it."""
+    module: bytes = field(default=b"", repr=False)
+    """The bytes; read from `path` when not given, else `path` is only a name."""
+    kind: ClassVar[str] = "WASM"
+
+    def __post_init__(self) -> None:
+        module = self.module or Path(self.path).read_bytes()
+        if not module.startswith(b"\0asm"):
+            raise ValueError(f"{self.path} is no WebAssembly module in binary form: compile it first")
+        object.__setattr__(self, "module", module)
+
+    @property
+    def expression(self) -> str:
+        """The module's SHA-256, which stands for it in subscriptions."""
+        return sha256(self.module).hexdigest()
+
+
+Selector = str | Sql | Expression | PythonFilter | WasmFilter
 """Which messages of a topic to consume: tags (`*`, `TagA || TagB`), or one of the filters."""
+
+
+def uses_filter_server(selector: Selector) -> bool:
+    """Whether a filter server is to apply it."""
+    return not isinstance(selector, (str, Sql)) and selector.filter_server
 
 
 def text_and_kind(selector: Selector) -> tuple[str, str]:

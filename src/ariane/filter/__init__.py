@@ -3,13 +3,13 @@
 `interface` says what a filter is; `tags`, `sql92` and `retry` are filters; `stored_filter` adapts them to the store.
 `expression` parses SQL92 (sql92.lark) into `nodes`, which compare by `comparing` and `java_values`; `limits` bounds
 what an expression may cost. `json_message` reads bodies, `guarded` bounds the time of filters that do. `registry` holds
-the expressions of consumer groups with their `bloom` filter (`murmur3`).
+the expressions of consumer groups with their `bloom` filter (`murmur3`). `wasm` runs modules of users.
 """
 
 from ariane.filter.bloom import Bloom
 from ariane.filter.errors import FilterBusy, FilterFailed, FilterSyntaxError
-from ariane.filter.guarded import GuardedFilter, Stop, TimeBudget
-from ariane.filter.interface import EXPRESSION, SQL92, TAG, MatchAll, MessageFilter, is_tag_type
+from ariane.filter.guarded import GroupBudgets, GuardedFilter, Stop, TimeBudget
+from ariane.filter.interface import EXPRESSION, SQL92, TAG, WASM, MatchAll, MessageFilter, is_tag_type
 from ariane.filter.limits import DEFAULT_LIMITS, Limits
 from ariane.filter.registry import ConsumerFilters, FilterData, Subscription
 from ariane.filter.retry import RetryFilter
@@ -22,6 +22,7 @@ __all__ = [
     "EXPRESSION",
     "SQL92",
     "TAG",
+    "WASM",
     "Bloom",
     "BodyFilter",
     "ConsumerFilters",
@@ -30,6 +31,7 @@ __all__ = [
     "FilterData",
     "FilterFailed",
     "FilterSyntaxError",
+    "GroupBudgets",
     "GuardedFilter",
     "Limits",
     "MatchAll",

@@ -36,6 +36,24 @@ class TimeBudget:
         self._left -= self._monotonic() - started
 
 
+class GroupBudgets:
+    """The time budgets of groups: all filters of a group share one."""
+
+    def __init__(self, monotonic: Callable[[], float], most: int = 4096) -> None:
+        self._monotonic = monotonic
+        self._most = most
+        self._budgets: dict[str, TimeBudget] = {}
+
+    def of(self, group: str, millis_per_second: int) -> TimeBudget:
+        """The budget of a group."""
+        budget = self._budgets.get(group)
+        if budget is None:
+            if len(self._budgets) >= self._most:
+                self._budgets.clear()
+            budget = self._budgets[group] = TimeBudget(millis_per_second / 1000, self._monotonic)
+        return budget
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """Where a filter stopped, and why: `failure` is empty when its group has used up its time."""

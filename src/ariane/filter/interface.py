@@ -9,6 +9,8 @@ TAG = "TAG"
 SQL92 = "SQL92"
 EXPRESSION = "EXPRESSION"
 """SQL92 extended by values of JSON bodies."""
+WASM = "WASM"
+"""A WebAssembly module that the group has uploaded; the expression is its digest."""
 
 
 class MessageFilter(Protocol):

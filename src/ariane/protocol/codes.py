@@ -120,10 +120,19 @@ PROMOTE_BROKER = 30_002
 """Ariane's own: make a slave the master."""
 BROKER_PROMOTED = 30_003
 """Ariane's own, between brokers of one name: the sender was promoted. The receiver asks the name servers."""
+GET_FILTER_LIST = 30_010
+"""Ariane's own: the filter modules that groups have uploaded."""
+GET_FILTER = 30_011
+"""Ariane's own: the bytes of an uploaded filter module."""
+REMOVE_FILTER = 30_012
+"""Ariane's own: remove the filter module of a group and topic."""
 OWN_REQUESTS: Final = {
     RESEND_DEAD_LETTERS: "RESEND_DEAD_LETTERS",
     PROMOTE_BROKER: "PROMOTE_BROKER",
     BROKER_PROMOTED: "BROKER_PROMOTED",
+    GET_FILTER_LIST: "GET_FILTER_LIST",
+    GET_FILTER: "GET_FILTER",
+    REMOVE_FILTER: "REMOVE_FILTER",
 }
 """The names of Ariane's own request codes."""
 

@@ -49,6 +49,10 @@ class BrokerAccess:
         account = rules.accounts.get(peer.attributes.get(ACCOUNT, ""))
         return rules.is_white(peer.peer_host[:-4]) if account is None else account.may(topic, PUB)
 
+    def is_white(self, peer: Peer) -> bool:
+        """Whether the address of a connection is on the global white list."""
+        return self.rules.current.is_white(peer.peer_host[:-4])
+
     def periodic(self) -> Periodic:
         """The watch on the files."""
         return Periodic(self._clock, WATCH_SECONDS, self.rules.refresh, name="watch access rules")

@@ -144,16 +144,15 @@ class AclHandler:
         return self._rules
 
 
+_SHOWN = ("whiteRemoteAddress", "defaultTopicPerm", "defaultGroupPerm", "topicPerms", "groupPerms", "filterGroups")
+
+
 def _shown(account: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "accessKey": str(account.get("accessKey")),
         "secretKey": MASKED,
         "admin": str(account.get("admin", False)).lower() in ("true", "yes", "on"),
-        **{
-            name: account[name]
-            for name in ("whiteRemoteAddress", "defaultTopicPerm", "defaultGroupPerm", "topicPerms", "groupPerms")
-            if account.get(name) is not None
-        },
+        **{name: account[name] for name in _SHOWN if account.get(name) is not None},
     }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ariane.access.accounts import EITHER, PUB, SUB
+from ariane.access.accounts import EITHER, FILTER, PUB, SUB
 from ariane.access.gate import Level, Need, Rule
 from ariane.broker.request_bodies import body_of
 from ariane.broker.unit_copy import properties_of, topic_of
@@ -24,7 +24,15 @@ from ariane.message import (
     retry_topic,
 )
 from ariane.protocol.bodies import CheckClientRequestBody, HeartbeatData, LockBatchRequestBody
-from ariane.protocol.codes import BROKER_PROMOTED, PROMOTE_BROKER, RESEND_DEAD_LETTERS, ResponseCode
+from ariane.protocol.codes import (
+    BROKER_PROMOTED,
+    GET_FILTER,
+    GET_FILTER_LIST,
+    PROMOTE_BROKER,
+    REMOVE_FILTER,
+    RESEND_DEAD_LETTERS,
+    ResponseCode,
+)
 from ariane.protocol.codes import RequestCode as Code
 from ariane.protocol.command import Command
 from ariane.protocol.fast.pulling import pulling_in
@@ -46,6 +54,7 @@ from ariane.protocol.headers import (
     QueryCorrectionOffsetRequest,
     QueryMessageRequest,
     QueryTopicConsumeByWhoRequest,
+    RegisterMessageFilterClassRequest,
     ResetOffsetRequest,
     SendMessageRequest,
     SendMessageRequestV2,
@@ -180,6 +189,14 @@ def broker_rules(
         Code.RESUME_CHECK_HALF_MESSAGE: admin,
         RESEND_DEAD_LETTERS: admin,
         PROMOTE_BROKER: admin,
+        # Filters that users bring.
+        Code.REGISTER_MESSAGE_FILTER_CLASS: Rule(
+            Level.SIGNED, "SUB on topic and group, and the group in `filterGroups`", _upload_filter
+        ),
+        Code.REGISTER_FILTER_SERVER: admin,
+        GET_FILTER_LIST: admin,
+        GET_FILTER: admin,
+        REMOVE_FILTER: admin,
         # The rules themselves.
         Code.UPDATE_AND_CREATE_ACL_CONFIG: admin,
         Code.DELETE_ACL_CONFIG: admin,
@@ -217,6 +234,12 @@ def _send_v2(request: Command) -> Iterable[Need]:
 def _pull(request: Command) -> Iterable[Need]:
     kind = pulling_in(request).kind
     return _both(kind.topic, kind.consumer_group)
+
+
+def _upload_filter(request: Command) -> Iterable[Need]:
+    header = RegisterMessageFilterClassRequest.parse(request.fields)
+    group = retry_topic(header.consumer_group)
+    return ((header.topic, SUB), (group, SUB), (group, FILTER))
 
 
 def _heartbeat(request: Command) -> Iterator[Need]:

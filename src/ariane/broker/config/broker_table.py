@@ -5,6 +5,7 @@ from __future__ import annotations
 from ariane.access.rules import DEFAULT_FILE
 from ariane.broker.config.checks import addresses, networks, not_empty
 from ariane.filter.limits import DEEPEST, DEFAULT_LIMITS
+from ariane.filter.wasm import DEFAULT_SANDBOX
 from ariane.settings import LONG_MAX, Option, absent, ignored
 from ariane.settings.operation import LOG_OPTIONS, metrics_options
 
@@ -154,6 +155,13 @@ OWN_OPTIONS = (
     Option("filterExpressionMaxTokens", int, DEFAULT_LIMITS.tokens, low=1, own=True),
     Option("filterExpressionMaxDepth", int, DEFAULT_LIMITS.depth, low=1, high=DEEPEST, own=True),
     Option("filterGroupMillisPerSecond", int, 200, low=1, high=1000, own=True),
+    Option("filterUploadEnable", bool, False, own=True),
+    Option("filterModulesMax", int, 64, low=1, high=4096, own=True),
+    Option("filterModuleMaxBytes", int, DEFAULT_SANDBOX.module_bytes, low=1, high=8 << 20, own=True),
+    Option("filterMemoryMaxBytes", int, DEFAULT_SANDBOX.memory_bytes, low=65536, high=1 << 30, own=True),
+    Option("filterFuelPerMessage", int, DEFAULT_SANDBOX.fuel, low=1000, high=LONG_MAX, own=True),
+    Option("filterMessageMaxMillis", int, DEFAULT_SANDBOX.message_ms, low=10, high=10000, own=True),
+    Option("filterCompileMaxSeconds", int, DEFAULT_SANDBOX.compile_seconds, low=1, high=600, own=True),
     Option(
         "rocketmq.broker.rebalance.lockMaxLiveTime",
         int,

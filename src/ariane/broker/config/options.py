@@ -218,6 +218,19 @@ class BrokerOptions:
     filter_expression_max_depth: int
     filter_group_millis_per_second: int
     """Time that the filters of a group that read bodies may use in a second."""
+    filter_upload_enable: bool
+    """Let consumers upload filters in WebAssembly."""
+    filter_modules_max: int
+    """Filters of all groups and topics."""
+    filter_module_max_bytes: int
+    filter_memory_max_bytes: int
+    """Memory that one filter may use."""
+    filter_fuel_per_message: int
+    """About the instructions that a filter may execute for one message."""
+    filter_message_max_millis: int
+    """Time of a filter for one message, by the clock."""
+    filter_compile_max_seconds: int
+    """Processor time for compiling a filter."""
     dlq_topic_perm: int
     """Permission of a dead-letter topic created on demand; the documents say 2, 4.9.7 makes it 6."""
     timer_wheel_enable: bool

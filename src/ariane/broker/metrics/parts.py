@@ -73,7 +73,7 @@ def add_filters(registry: Registry, failures: Mapping[str, int]) -> None:
     """Filters that read bodies."""
     registry.counters(
         "ariane_filter_failures_total",
-        "Pulls cut short because a group's filter failed (body) or had used up its time (time)",
+        "Pulls cut short because a group's filter failed, or had used up its time in this second (time)",
         "reason",
         lambda: dict(failures),
     )

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections import Counter
 
 from ariane.broker.config.live import LiveOptions
+from ariane.broker.filters.modules import FilterModules
 from ariane.broker.refusals import FAQ
 from ariane.broker.tables.clients import ClientTable
 from ariane.env import Clock
 from ariane.errors import ResponseError
 from ariane.filter import (
     EXPRESSION,
+    WASM,
     BodyFilter,
     ConsumerFilters,
     ExpressionCompiler,
     FilterBusy,
+    FilterFailed,
     FilterSyntaxError,
+    GroupBudgets,
     GuardedFilter,
     MatchAll,
     RetryFilter,
     StoredPropertiesFilter,
-    TimeBudget,
     compile_filter,
     is_tag_type,
 )
@@ -28,6 +31,7 @@ from ariane.message import RETRY_PREFIX
 from ariane.protocol.bodies import SubscriptionData, SubscriptionGroupConfig
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.fast.pulling import PullKind
+from ariane.protocol.headers.consume import CLASS_FILTER
 from ariane.store.results import MessageFilter
 
 _MOST_KEPT = 1024
@@ -41,16 +45,19 @@ class Subscriptions:
         clients: ClientTable,
         filters: ConsumerFilters,
         compiler: ExpressionCompiler,
+        modules: FilterModules,
         options: LiveOptions,
         clock: Clock,
     ) -> None:
         self._clients = clients
         self._filters = filters
         self._compiler = compiler
+        self._modules = modules
         self._options = options
         self._clock = clock
         self._built: dict[tuple[str, str | None, str | None], MessageFilter | None] = {}
-        self._budgets: dict[str, TimeBudget] = {}
+        self._budgets = GroupBudgets(clock.monotonic)
+        modules.on_change.append(self._built.clear)
         self.failures: Counter[str] = Counter()
         """How often a filter could not decide about a message, by reason."""
 
@@ -70,15 +77,17 @@ class Subscriptions:
         return self._of_subscription(group.name, subscription, kind.sub_version)
 
     def filter_in(self, kind: PullKind) -> MessageFilter | None:
-        """The filter of a pull that carries its own subscription."""
-        return self._build(kind.consumer_group, kind.subscription, kind.expression_type)
+        """The filter of a pull that carries its own subscription; None when a filter server applies it."""
+        if kind.sys_flag & CLASS_FILTER:
+            return None
+        return self._build(kind.consumer_group, kind.topic, kind.subscription, kind.expression_type)
 
     def _of_subscription(self, group: str, subscription: SubscriptionData, version: int) -> MessageFilter | None:
         if subscription.class_filter_mode:
             return None
-        if not is_tag_type(subscription.expression_type):
+        if not is_tag_type(subscription.expression_type) and subscription.expression_type != WASM:
             self._check_filter_data(group, subscription, version)
-        filter = self._build(group, subscription.sub_string, subscription.expression_type)
+        filter = self._build(group, subscription.topic, subscription.sub_string, subscription.expression_type)
         if self._options.current.filter_support_retry and subscription.topic.startswith(RETRY_PREFIX):
             return StoredPropertiesFilter(RetryFilter(MatchAll(), group, self._filters))
         return filter
@@ -93,16 +102,17 @@ class Subscriptions:
             remark = "the consumer's consumer filter data not latest"
             raise ResponseError(ResponseCode.FILTER_DATA_NOT_LATEST, remark)
 
-    def _build(self, group: str, expression: str | None, kind: str | None) -> MessageFilter | None:
+    def _build(self, group: str, topic: str, expression: str | None, kind: str | None) -> MessageFilter | None:
         if not is_tag_type(kind) and not self._options.current.enable_property_filter:
             remark = f"The broker does not support consumer to filter message by {kind}"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
-        key = (group if kind == EXPRESSION else "", expression, kind)
+        owner = {EXPRESSION: group, WASM: f"{group}@{topic}"}.get(kind or "", "")
+        key = (owner, expression, kind)
         if key in self._built:
             return self._built[key]
         try:
-            if kind == EXPRESSION and expression:
-                built: MessageFilter | None = self._guarded(group, expression)
+            if kind in (EXPRESSION, WASM) and expression:
+                built: MessageFilter | None = self._guarded(group, topic, expression, kind)
             else:
                 built = compile_filter(self._compiler, expression, kind)
         except FilterSyntaxError:
@@ -110,19 +120,22 @@ class Subscriptions:
             raise ResponseError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark) from None
         except FilterBusy as error:
             raise ResponseError(ResponseCode.SYSTEM_BUSY, str(error)) from None
+        except FilterFailed as error:
+            self.failures[error.reason] += 1
+            remark = f"the filter of {group} for {topic} cannot be used: {error}"
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark) from None
         if len(self._built) >= _MOST_KEPT:
             self._built.clear()
-            self._budgets.clear()
         self._built[key] = built
         return built
 
-    def _guarded(self, group: str, expression: str) -> GuardedFilter:
+    def _guarded(self, group: str, topic: str, expression: str, kind: str) -> GuardedFilter:
         """A filter that reads bodies; all filters of a group share its time."""
-        compiled = self._compiler.compile_kind(expression, EXPRESSION)
-        assert isinstance(compiled, BodyFilter)
-        monotonic = self._clock.monotonic
-        budget = self._budgets.get(group)
-        if budget is None:
-            share = self._options.current.filter_group_millis_per_second / 1000
-            budget = self._budgets[group] = TimeBudget(share, monotonic)
-        return GuardedFilter(compiled.matches_unit, budget, monotonic, self.failures)
+        if kind == WASM:
+            decide = self._modules.decide(group, topic, expression)
+        else:
+            compiled = self._compiler.compile_kind(expression, EXPRESSION)
+            assert isinstance(compiled, BodyFilter)
+            decide = compiled.matches_unit
+        budget = self._budgets.of(group, self._options.current.filter_group_millis_per_second)
+        return GuardedFilter(decide, budget, self._clock.monotonic, self.failures)

@@ -72,9 +72,13 @@ class PullTargets:
         self._stats = stats
         self._options = options
         self._known: dict[str, dict[str, PullTarget]] = {}
-        topics.on_change.append(lambda _: self._known.clear())
-        groups.on_change.append(lambda _: self._known.clear())
-        options.follow(lambda _: self._known.clear())
+        topics.on_change.append(lambda _: self.forget())
+        groups.on_change.append(lambda _: self.forget())
+        options.follow(lambda _: self.forget())
+
+    def forget(self) -> None:
+        """Check every group again, and find its filter again."""
+        self._known.clear()
 
     def get(self, kind: PullKind, by: Peer) -> PullTarget:
         """The target of a pull; ResponseError when broker, group or topic do not allow it."""

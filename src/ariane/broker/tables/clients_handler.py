@@ -7,7 +7,15 @@ from ariane.broker.tables.clients import ClientInfo, ClientTable
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ResponseError
-from ariane.filter import EXPRESSION, ExpressionCompiler, FilterBusy, FilterSyntaxError, compile_filter, is_tag_type
+from ariane.filter import (
+    EXPRESSION,
+    WASM,
+    ExpressionCompiler,
+    FilterBusy,
+    FilterSyntaxError,
+    compile_filter,
+    is_tag_type,
+)
 from ariane.message import TIMER_OPTION, retry_topic
 from ariane.protocol.bodies import CheckClientRequestBody, ConsumerData, ConsumerIdList, HeartbeatData
 from ariane.protocol.bodies.topics import UNIT_SUB
@@ -83,7 +91,7 @@ class ClientsHandler:
         """Tell a consumer at its start whether its expression compiles."""
         subscription = body_of(CheckClientRequestBody, request).subscription_data
         kind = subscription.expression_type
-        if is_tag_type(kind):
+        if is_tag_type(kind) or kind == WASM:  # a module is checked when it is uploaded
             return request.reply()
         if not self._options.current.enable_property_filter:
             remark = f"The broker does not support consumer to filter message by {kind}"

@@ -4,5 +4,5 @@ session                                     connecting, options that all have, a
 output                                      tables for people, JSON for programs
 moments                                     times as people write them
 topic, group, message, cluster, broker      one module a group
-offset, dlq, transaction, account
+offset, dlq, transaction, account, filter
 """

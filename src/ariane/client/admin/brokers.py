@@ -9,9 +9,10 @@ from ariane.client.admin.requests import AdminRequests
 from ariane.errors import ArianeError, ClientError, ProtocolError
 from ariane.message import MessageQueue
 from ariane.protocol import fastjson
-from ariane.protocol.bodies import ConsumeStats, KVTable, QueryConsumeQueueResponseBody
-from ariane.protocol.codes import PROMOTE_BROKER, RequestCode
+from ariane.protocol.bodies import ConsumeStats, FilterList, FilterRecord, KVTable, QueryConsumeQueueResponseBody
+from ariane.protocol.codes import GET_FILTER, GET_FILTER_LIST, PROMOTE_BROKER, REMOVE_FILTER, RequestCode
 from ariane.protocol.headers import (
+    FilterOfGroupRequest,
     GetConsumeStatsInBrokerRequest,
     PromoteBrokerRequest,
     PromoteBrokerResponse,
@@ -103,6 +104,21 @@ class BrokerAdmin(AdminRequests):
         response = await self._running().wire.ask(address, PROMOTE_BROKER, header, timeout=60)
         answer = PromoteBrokerResponse.parse(response.fields)
         return answer.broker_epoch, answer.log_max
+
+    async def filters(self, address: str) -> list[FilterRecord]:
+        """The filter modules that consumers have uploaded to an Ariane broker."""
+        return FilterList.decode((await self._running().wire.ask(address, GET_FILTER_LIST)).body).filters
+
+    async def filter_module(self, address: str, group: str, topic: str) -> bytes:
+        """The bytes of the filter module of a group for a topic."""
+        return (await self._running().wire.ask(address, GET_FILTER, FilterOfGroupRequest(group, topic))).body
+
+    async def remove_filter(self, address: str, group: str, topic: str) -> None:
+        """Remove a filter module: pulls of the group are refused until one of its consumers uploads a filter again.
+
+        Consumers upload at their start. To keep a filter away, take the group off `filterGroups`.
+        """
+        await self._running().wire.ask(address, REMOVE_FILTER, FilterOfGroupRequest(group, topic))
 
     async def broker_stats(self, address: str) -> dict[str, str]:
         """The runtime statistics of a broker."""

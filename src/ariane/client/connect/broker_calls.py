@@ -1,8 +1,9 @@
 """Requests to brokers about queues: offsets, pulls, locks, members of a group."""
 
+from ariane.client.connect.filter_uploads import FilterUploads
 from ariane.client.connect.routes import MASTER, Routes
 from ariane.client.connect.wire import SUCCESS, Wire
-from ariane.client.options import Selector, text_and_kind
+from ariane.client.options import Selector, WasmFilter, text_and_kind, uses_filter_server
 from ariane.client.results import PullResult, PullStatus
 from ariane.errors import BrokerRefused, RouteMissing
 from ariane.message import MessageQueue
@@ -28,7 +29,7 @@ from ariane.protocol.headers import (
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
-from ariane.protocol.headers.consume import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
+from ariane.protocol.headers.consume import CLASS_FILTER, COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 
 LITE_PULL = 0x10  # a bit of a pull's sys flag that brokers of 4.9 ignore
 
@@ -47,6 +48,7 @@ class BrokerCalls:
     def __init__(self, wire: Wire, routes: Routes) -> None:
         self.wire = wire
         self.routes = routes
+        self.uploads = FilterUploads(wire)
 
     async def queues(self, topic: str) -> list[MessageQueue]:
         """The queues of a topic that can be read, sorted."""
@@ -153,9 +155,14 @@ class BrokerCalls:
             sys_flag |= SUSPEND
         if is_slave:
             sys_flag &= ~COMMIT_OFFSET
+        if isinstance(expression, WasmFilter):
+            await self.uploads.ensure(address, group, queue.topic, expression)
+        if uses_filter_server(expression):
+            sys_flag |= CLASS_FILTER
+            address = await self._filter_server(queue, address)
         header = PullMessageRequest(
             group, queue.topic, queue.queue_id, offset, max_count, sys_flag, commit_offset,
-            int(suspend * 1000), version, text if sys_flag & SUBSCRIPTION else None, kind,
+            int(suspend * 1000), version, text if sys_flag & (SUBSCRIPTION | CLASS_FILTER) else None, kind,
         )  # fmt: skip
         response = await self.wire.ask(
             address, RequestCode.PULL_MESSAGE, header, timeout=timeout + suspend, expect=_PULL_CODES
@@ -169,6 +176,18 @@ class BrokerCalls:
             response.body,
             found.suggest_which_broker_id,
         )
+
+    async def _filter_server(self, queue: MessageQueue, broker: str) -> str:
+        """A filter server beside a broker; queues are spread over all of them."""
+        servers = (await self.routes.find(queue.topic)).data.filter_server_table.get(broker)
+        if not servers:
+            servers = (await self.routes.refresh(queue.topic)).data.filter_server_table.get(broker)
+        if not servers:
+            raise RouteMissing(
+                f"no filter server is registered with broker {queue.broker_name} at {broker}: "
+                "start one (ariane filterserver), or filter without filter_server=True"
+            )
+        return servers[queue.queue_id % len(servers)]
 
     async def members(self, group: str, address: str) -> list[str]:
         """The client ids of a group, as one broker knows them."""

@@ -206,6 +206,7 @@ class Instance:
     async def close(self) -> None:
         """End all background work and close the connections."""
         await self.tasks.close()
+        await self.calls.uploads.close()
         self.replies.close()
         await self.remoting.close()
 

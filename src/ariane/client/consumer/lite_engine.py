@@ -117,6 +117,7 @@ class LiteEngine:
     async def hold(self, queues: set[MessageQueue], expressions: Mapping[str, Selector]) -> None:
         """Hold exactly these queues."""
         for topic in {queue.topic for queue in queues}:
+            self._instance.calls.uploads.remember(expressions.get(topic, "*"))
             self._assigned[topic] = subscription(topic, expressions.get(topic, "*"), self._clock.now_ms())
             await self._instance.routes.refresh_quietly(topic)
         await self._change(set(self.table), queues)

@@ -52,6 +52,7 @@ class LitePullConsumer(Lifecycle):
         topics = {subscriptions: "*"} if isinstance(subscriptions, str) else dict(subscriptions or {})
         now = self._env.clock.now_ms()
         whole = {wrap(self._options.namespace, topic): wanted for topic, wanted in topics.items()}
+        self._selectors: dict[str, Selector] = whole
         self._subscriptions = {topic: subscription(topic, wanted, now) for topic, wanted in whole.items()}
         self._assigned: list[MessageQueue] = []
         self._expressions: dict[str, Selector] = {}
@@ -70,9 +71,11 @@ class LitePullConsumer(Lifecycle):
         if self._assigned:
             raise ClientError("queues are assigned: make another consumer to subscribe")
         topic = wrap(self._options.namespace, topic)
+        self._selectors[topic] = expression
         self._subscriptions[topic] = subscription(topic, expression, self._env.clock.now_ms())
         if self._engine_or_none is not None:
             instance = self._running()
+            instance.calls.uploads.remember(expression)
             await instance.routes.refresh_quietly(topic)
             await instance.send_heartbeats()
             self._engine.announced()
@@ -186,6 +189,8 @@ class LitePullConsumer(Lifecycle):
         engine.hooks = hooks
         engine.queue_listener = self._queue_listener
         self._engine_or_none = engine
+        for selector in self._selectors.values():
+            instance.calls.uploads.remember(selector)
         await engine.start()
         if self._assigned:
             await engine.hold(set(self._assigned), self._expressions)

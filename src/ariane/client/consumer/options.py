@@ -6,7 +6,15 @@ from enum import Enum
 from pathlib import Path
 
 from ariane.client.consumer.allocate import Allocate, averagely
-from ariane.client.options import MEBIBYTE, ClientKeywords, ClientOptions, Selector, require, text_and_kind
+from ariane.client.options import (
+    MEBIBYTE,
+    ClientKeywords,
+    ClientOptions,
+    Selector,
+    require,
+    text_and_kind,
+    uses_filter_server,
+)
 from ariane.message import TRACE_TOPIC
 from ariane.protocol.bodies import SubscriptionData
 
@@ -29,7 +37,9 @@ class Model(Enum):
 def subscription(topic: str, expression: Selector, version: int) -> SubscriptionData:
     """A subscription as it is sent to brokers."""
     text, kind = text_and_kind(expression)
-    return SubscriptionData.build(topic, text, version, kind)
+    built = SubscriptionData.build(topic, text, version, kind)
+    built.class_filter_mode = uses_filter_server(expression)
+    return built
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from ariane.client.consumer.stats import ConsumerStats, Meter
 from ariane.client.observe.hooks import ConsumeHook
 from ariane.client.observe.telemetry import consume_with_telemetry
 from ariane.client.observe.trace import Tracer
-from ariane.client.options import Selector
+from ariane.client.options import Selector, WasmFilter
 from ariane.client.producer.checks import check_group
 from ariane.client.producer.internal import start_tracer
 from ariane.env import Env
@@ -61,6 +61,7 @@ class PushConsumer(Lifecycle):
         topics = {subscriptions: "*"} if isinstance(subscriptions, str) else dict(subscriptions or {})
         now = self._env.clock.now_ms()
         whole = {wrap(self._options.namespace, topic): wanted for topic, wanted in topics.items()}
+        self._selectors: dict[str, Selector] = whole
         self._subscriptions = {topic: subscription(topic, wanted, now) for topic, wanted in whole.items()}
         if listener is not None:
             with_delivery(listener)  # fail here, not at the first message, if the listener cannot be called
@@ -79,6 +80,7 @@ class PushConsumer(Lifecycle):
         """Subscribe to a topic, or change its expression; all consumers of a group must have the same subscriptions."""
         topic = wrap(self._options.namespace, topic)
         wanted = subscription(topic, expression, self._env.clock.now_ms())
+        self._selectors[topic] = expression
         self._subscriptions[topic] = wanted
         if self._engine_or_none is not None:
             instance = self._running()
@@ -199,12 +201,18 @@ class PushConsumer(Lifecycle):
         return LocalOffsets(folder, instance.client_id, self._group, self._env.files)
 
     async def _check(self, instance: Instance, wanted: SubscriptionData) -> None:
-        """Let a broker check an expression, so that a mistake in it is an error at once."""
+        """Let a broker check an expression or take a module, so that a mistake in it is an error at once."""
+        selector = self._selectors.get(wanted.topic, "*")
+        instance.calls.uploads.remember(selector)
         if wanted.expression_type == "TAG" or not await instance.routes.refresh_quietly(wanted.topic):
             return
         route = await instance.routes.find(wanted.topic)
         address = next((instance.routes.master(queue.broker_name) for queue in route.read_queues), None)
-        if address is not None:
+        if isinstance(selector, WasmFilter):
+            for name in {queue.broker_name for queue in route.read_queues}:
+                if (master := instance.routes.master(name)) is not None:
+                    await instance.calls.uploads.ensure(master, self._group, wanted.topic, selector)
+        elif address is not None:
             body = CheckClientRequestBody(instance.client_id, self._group, wanted)
             await instance.wire.ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=body.encode())
 

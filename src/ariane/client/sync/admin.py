@@ -29,6 +29,7 @@ from ariane.protocol.bodies import (
     ConsumerConnection,
     ConsumerRunningInfo,
     ConsumeStats,
+    FilterRecord,
     ProducerConnection,
     ProducerInfo,
     QueryConsumeQueueResponseBody,
@@ -429,6 +430,21 @@ class Admin(Lifecycle):
         Refused while the master answers, or when another slave has more of the log, unless `force`.
         """
         return self._portal.run(self._client.promote_broker(address, name, force=force, sync=sync))
+
+    def filters(self, address: str) -> list[FilterRecord]:
+        """The filter modules that consumers have uploaded to an Ariane broker."""
+        return self._portal.run(self._client.filters(address))
+
+    def filter_module(self, address: str, group: str, topic: str) -> bytes:
+        """The bytes of the filter module of a group for a topic."""
+        return self._portal.run(self._client.filter_module(address, group, topic))
+
+    def remove_filter(self, address: str, group: str, topic: str) -> None:
+        """Remove a filter module: pulls of the group are refused until one of its consumers uploads a filter again.
+
+        Consumers upload at their start. To keep a filter away, take the group off `filterGroups`.
+        """
+        self._portal.run(self._client.remove_filter(address, group, topic))
 
     def broker_stats(self, address: str) -> dict[str, str]:
         """The runtime statistics of a broker."""

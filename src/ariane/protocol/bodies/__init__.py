@@ -1,7 +1,7 @@
 """JSON bodies: `SomeBody.decode(command.body)` reads one, `body.encode()` writes it.
 
-topics, groups, stats    the bodies by concern
-body                     their base
+topics, groups, stats, filters    the bodies by concern
+body                              their base
 """
 
 from ariane.protocol.bodies.body import (
@@ -10,6 +10,7 @@ from ariane.protocol.bodies.body import (
     queue_as_key,
     queue_from_key,
 )
+from ariane.protocol.bodies.filters import FilterList, FilterRecord
 from ariane.protocol.bodies.groups import (
     ALL_TAGS,
     CheckClientRequestBody,
@@ -90,6 +91,8 @@ __all__ = [
     "ConsumerRunningInfo",
     "DataVersion",
     "DelayOffsetTable",
+    "FilterList",
+    "FilterRecord",
     "GetConsumerStatusBody",
     "GroupList",
     "HeartbeatData",

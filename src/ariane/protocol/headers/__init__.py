@@ -1,7 +1,7 @@
 """Typed headers: `SomeRequest.parse(command.fields)` reads one, `header.fields()` writes it.
 
-send, consume, admin, namesrv    the headers by concern
-header                           their base
+send, consume, admin, namesrv, filters    the headers by concern
+header                                    their base
 """
 
 from ariane.protocol.headers.admin import (
@@ -48,6 +48,12 @@ from ariane.protocol.headers.consume import (
     UnregisterClientRequest,
     UpdateConsumerOffsetRequest,
     ViewMessageRequest,
+)
+from ariane.protocol.headers.filters import (
+    FilterOfGroupRequest,
+    RegisterFilterServerRequest,
+    RegisterFilterServerResponse,
+    RegisterMessageFilterClassRequest,
 )
 from ariane.protocol.headers.header import (
     Header,
@@ -99,6 +105,7 @@ __all__ = [
     "DeleteTopicFromNamesrvRequest",
     "DeleteTopicRequest",
     "EndTransactionRequest",
+    "FilterOfGroupRequest",
     "GetBrokerAclConfigResponse",
     "GetBrokerConfigResponse",
     "GetConsumeStatsInBrokerRequest",
@@ -139,6 +146,9 @@ __all__ = [
     "QueryTopicConsumeByWhoRequest",
     "RegisterBrokerRequest",
     "RegisterBrokerResponse",
+    "RegisterFilterServerRequest",
+    "RegisterFilterServerResponse",
+    "RegisterMessageFilterClassRequest",
     "ReplyMessageRequest",
     "ResetOffsetRequest",
     "ResumeCheckHalfMessageRequest",

@@ -14,9 +14,9 @@ from ariane.client.consumer.queues.offset_store import OffsetStore
 from ariane.client.consumer.queues.process_queue import ProcessQueue
 from ariane.client.consumer.stats import Meter
 from ariane.client.decoding import decode_messages
-from ariane.client.options import Expression, Selector, Sql
+from ariane.client.options import Expression, Selector, Sql, WasmFilter
 from ariane.client.results import PullResult, PullStatus
-from ariane.errors import ArianeError, BrokerRefused, RemotingError
+from ariane.errors import ArianeError, BrokerRefused, RemotingError, RouteMissing
 from ariane.message import MAX_OFFSET, MIN_OFFSET, RETRY_PREFIX, RETRY_TOPIC, MessageQueue, ReceivedMessage
 from ariane.protocol.bodies import SubscriptionData
 from ariane.protocol.codes import ResponseCode
@@ -167,7 +167,7 @@ class Puller:
             queue.queue,
             offset,
             self._options.pull_batch,
-            _selector(subscription),
+            self._selector(subscription),
             sys_flag=self._sys_flag,
             suspend=self._options.poll_suspend,
             version=self.versions.get(queue.queue.topic, 0),
@@ -177,6 +177,14 @@ class Puller:
         self._suggested[queue.queue] = result.suggested_broker
         self._meter.pulled(queue.queue.topic, self._clock.monotonic() - queue.last_pull)
         return result
+
+    def _selector(self, subscription: SubscriptionData) -> Selector:
+        text, kind = subscription.sub_string, subscription.expression_type
+        if kind == "TAG":
+            return text
+        if kind == WasmFilter.kind:
+            return self._instance.calls.uploads.known(text)
+        return Sql(text) if kind == Sql.kind else Expression(text, subscription.class_filter_mode)
 
     async def _pause_after(self, queue: ProcessQueue, error: ArianeError) -> None:
         code = error.code if isinstance(error, BrokerRefused) else None
@@ -188,7 +196,7 @@ class Puller:
         self._suggested.pop(queue.queue, None)
         if code in _UNKNOWN_TO_BROKER:  # the broker restarted: it needs a heartbeat first
             await self._instance.send_heartbeats()
-        if isinstance(error, RemotingError):
+        if isinstance(error, (RemotingError, RouteMissing)):
             await self._instance.routes.refresh_quietly(queue.queue.topic)
         await self._clock.sleep(min(FIRST_PAUSE * 2**queue.failures, self._options.error_pause))
         queue.failures += 1
@@ -237,12 +245,6 @@ class Puller:
                 message.topic = message.properties.get(RETRY_TOPIC, retry)
             if namespace:
                 message.topic = unwrap(namespace, message.topic)
-
-
-def _selector(subscription: SubscriptionData) -> Selector:
-    if subscription.expression_type == Sql.kind:
-        return Sql(subscription.sub_string)
-    return Expression(subscription.sub_string) if subscription.expression_type != "TAG" else subscription.sub_string
 
 
 def _wanted(messages: list[ReceivedMessage], subscription: SubscriptionData) -> list[ReceivedMessage]:
