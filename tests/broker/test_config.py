@@ -105,7 +105,7 @@ def test_options_that_mean_nothing_here_are_accepted_and_listed() -> None:
 
 ABSENT_FEATURES = [
     ("storePathDLedgerCommitLog=/a,/b", "storePathDLedgerCommitLog: A commitlog in several folders is not available"),
-    ("filterServerNums=1", "filterServerNums: Filter servers are not available"),
+    ("filterServerNums=1", "filterServerNums: A broker starts no filter servers"),
     ("messageStorePlugIn=com.example.Store", "messageStorePlugIn: Store plug-ins are not available"),
     ("fetchNamesrvAddrByAddressServer=true", "fetchNamesrvAddrByAddressServer: .* list them in namesrvAddr"),
     ("readOnlyCommitLogStorePaths=/a", "readOnlyCommitLogStorePaths: A commitlog in several folders is not available"),

@@ -52,6 +52,11 @@ def test_every_cache_hears_of_a_change(cluster: Cluster, tmp_path: Path) -> None
     assert output(cluster, tmp_path, "cache_invalidation.py") == ["before: [3.5, 3.5]", "after: [4.0, 4.0]"]
 
 
+def test_a_filter_is_tried_without_a_broker(cluster: Cluster, tmp_path: Path) -> None:
+    lines = output(cluster, tmp_path, "filters/filters.py", str(EXAMPLES / "filters" / "gold.wat"))
+    assert [line.split()[0] for line in lines] == ["delivered", "skipped", "skipped", "skipped"]
+
+
 def test_a_request_is_answered_or_given_up(cluster: Cluster, tmp_path: Path) -> None:
     lines = output(cluster, tmp_path, "request_reply.py")
     assert lines == ["tea 12", "cup 0", "unicorn: no answer, ReplyTimeout"]

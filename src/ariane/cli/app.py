@@ -24,6 +24,7 @@ COMMANDS = {
     "up": Lazy("servers", "up", "broker"),
     "namesrv": Lazy("servers", "namesrv", "broker"),
     "broker": Lazy("servers", "broker", "broker"),
+    "filterserver": Lazy("servers", "filterserver", "broker"),
     "send": Lazy("operate.message", "send", "broker"),  # short for `message send`
     "tail": Lazy("messages", "tail", "broker"),
     "topic": Lazy("operate.topic", "app", "broker"),

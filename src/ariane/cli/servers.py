@@ -1,4 +1,4 @@
-"""`ariane up`, `ariane namesrv` and `ariane broker`: the servers, run until a signal stops them."""
+"""`ariane up`, `ariane namesrv`, `ariane broker` and `ariane filterserver`: run until a signal stops them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +17,7 @@ from ariane.cli.screen import console, introduce, print_properties, this_command
 from ariane.cli.serve import run, running, until_stopped
 from ariane.env import Env
 from ariane.errors import ConfigError
+from ariane.filterserver import FilterServer, FilterServerOptions
 from ariane.namesrv import NameServer, NamesrvOptions
 from ariane.ops.logs import open_logs
 from ariane.remoting import format_address
@@ -216,6 +217,43 @@ def broker(
     else:
         open_logs(options, LogLevel.INFO)
         run(_broker(options), None)
+
+
+def filterserver(
+    config: ConfigFile = None,
+    broker: Annotated[
+        str | None, typer.Option("-b", "--broker", help="the broker beside it: host:port; overrides connectWhichBroker")
+    ] = None,
+    listen_port: Annotated[int | None, typer.Option(help="port to listen on; any free one by default")] = None,
+    print_config: PrintConfig = False,
+    log_level: Level = None,
+) -> None:
+    """Run a filter server beside a broker: it applies filters of consumers, which pull through it; docs/filters.md."""
+    options = FilterServerOptions.load(_text(config), file=str(config or ""), host=this_host())
+    changes: dict[str, Value] = {}
+    if broker is not None:
+        changes["connectWhichBroker"] = broker
+    if listen_port is not None:
+        changes["listenPort"] = listen_port
+    if log_level is not None:
+        changes["logLevel"] = log_level.value
+    options = options.replaced(changes)
+    if print_config:
+        print_properties(options.printed())
+    else:
+        open_logs(options, LogLevel.INFO)
+        run(_filterserver(options), None)
+
+
+async def _filterserver(options: FilterServerOptions) -> None:
+    raise_open_files()
+    server = FilterServer(options)
+    async with running(server, options.listen_port, "--listen-port or listenPort in the configuration"):
+        facts = [("tells consumers", server.address), ("broker", options.connect_which_broker)]
+        facts += _operation_facts(server.endpoint.address, options.log_file)
+        reach = reach_warning(options.filter_server_ip, "filterServerIP in the configuration")
+        introduce("Filter server", facts, [reach] if reach else [])
+        await until_stopped()
 
 
 async def _broker(options: BrokerOptions) -> None:

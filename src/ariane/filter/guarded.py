@@ -61,6 +61,13 @@ class Stop:
     offset: int
     failure: str
 
+    def remark(self, group: str, topic: str, queue_id: int) -> str:
+        """The sentence for the group's consumers."""
+        whose = f"the filter of {group} for {topic}"
+        if self.failure:
+            return f"{whose} failed at offset {self.offset} of queue {queue_id}: {self.failure}"
+        return f"{whose} has used up its time (filterGroupMillisPerSecond): try again in a second"
+
 
 class GuardedFilter:
     """A user's filter of one group and topic.

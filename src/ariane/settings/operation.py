@@ -10,7 +10,8 @@ from ariane.settings.remoting import PORT_MAX
 LOG_LEVELS = ("debug", "info", "warning", "error")
 AREA = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 AREAS = (  # names of loggers after `ariane.`; an area may go on with a dot, as in broker.delay
-    "access", "admin", "app", "broker", "client", "dledger", "guarantee", "ha", "namesrv", "ops", "otlp", "remoting",
+    "access", "admin", "app", "broker", "client", "dledger", "filter", "filterserver",
+    "guarantee", "ha", "namesrv", "ops", "otlp", "remoting",
     "slow", "spark", "store", "testing",
 )  # fmt: skip
 

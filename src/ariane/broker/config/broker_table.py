@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from ariane.access.rules import DEFAULT_FILE
 from ariane.broker.config.checks import addresses, networks, not_empty
-from ariane.filter.limits import DEEPEST, DEFAULT_LIMITS
-from ariane.filter.wasm import DEFAULT_SANDBOX
+from ariane.filter.option_rows import FILTER_OPTIONS
 from ariane.settings import LONG_MAX, Option, absent, ignored
 from ariane.settings.operation import LOG_OPTIONS, metrics_options
 
@@ -56,7 +55,14 @@ BROKER_OPTIONS = (
     ignored("consumerManagerThreadPoolQueueCapacity", int, 1000000),
     ignored("heartbeatThreadPoolQueueCapacity", int, 50000),
     Option("endTransactionPoolQueueCapacity", int, 100000, low=1),
-    Option("filterServerNums", int, 0, high=64, used=False, absent=absent("Filter servers are not available")),
+    Option(
+        "filterServerNums",
+        int,
+        0,
+        high=64,
+        used=False,
+        absent=absent("A broker starts no filter servers: start `ariane filterserver` beside it"),
+    ),
     Option("longPollingEnable", bool, True, live=True),
     Option("shortPollingTimeMills", int, 1000, low=1, high=LONG_MAX, live=True),
     Option("notifyConsumerIdsChangedEnable", bool, True, live=True),
@@ -151,17 +157,9 @@ OWN_OPTIONS = (
     Option("haAllowedPeers", str, "", check=networks, own=True),
     Option("haMaxConnections", int, 64, low=1, high=100000, own=True),
     Option("dlqTopicPerm", int, 6, choices=(2, 4, 6), own=True),
-    Option("filterExpressionMaxLength", int, DEFAULT_LIMITS.length, low=1, own=True),
-    Option("filterExpressionMaxTokens", int, DEFAULT_LIMITS.tokens, low=1, own=True),
-    Option("filterExpressionMaxDepth", int, DEFAULT_LIMITS.depth, low=1, high=DEEPEST, own=True),
-    Option("filterGroupMillisPerSecond", int, 200, low=1, high=1000, own=True),
+    *FILTER_OPTIONS,
     Option("filterUploadEnable", bool, False, own=True),
     Option("filterModulesMax", int, 64, low=1, high=4096, own=True),
-    Option("filterModuleMaxBytes", int, DEFAULT_SANDBOX.module_bytes, low=1, high=8 << 20, own=True),
-    Option("filterMemoryMaxBytes", int, DEFAULT_SANDBOX.memory_bytes, low=65536, high=1 << 30, own=True),
-    Option("filterFuelPerMessage", int, DEFAULT_SANDBOX.fuel, low=1000, high=LONG_MAX, own=True),
-    Option("filterMessageMaxMillis", int, DEFAULT_SANDBOX.message_ms, low=10, high=10000, own=True),
-    Option("filterCompileMaxSeconds", int, DEFAULT_SANDBOX.compile_seconds, low=1, high=600, own=True),
     Option(
         "rocketmq.broker.rebalance.lockMaxLiveTime",
         int,

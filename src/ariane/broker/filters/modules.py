@@ -7,28 +7,17 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from ariane.broker.config import BrokerOptions
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.tables.persistence import Persistence
 from ariane.env import Clock, Files
 from ariane.errors import ResponseError
 from ariane.filter.guarded import Decide
-from ariane.filter.wasm import SandboxLimits, WasmRuntime, digest_of
+from ariane.filter.option_rows import sandbox_limits
+from ariane.filter.wasm import WasmRuntime, digest_of
 from ariane.protocol.bodies import FilterList, FilterRecord
 from ariane.protocol.codes import ResponseCode
 
 log = logging.getLogger("ariane.broker")
-
-
-def sandbox_limits(options: BrokerOptions) -> SandboxLimits:
-    """The limits of the options."""
-    return SandboxLimits(
-        module_bytes=options.filter_module_max_bytes,
-        memory_bytes=options.filter_memory_max_bytes,
-        fuel=options.filter_fuel_per_message,
-        message_ms=options.filter_message_max_millis,
-        compile_seconds=options.filter_compile_max_seconds,
-    )
 
 
 class FilterModules:

@@ -7,7 +7,8 @@ from ariane.broker.periodic import Periodic
 from ariane.broker.tables.clients import ClientTable, ConsumerGroup
 from ariane.broker.tables.persistence import Persistence
 from ariane.env import Clock
-from ariane.filter import Bloom, ConsumerFilters, ExpressionCompiler, Limits, Subscription
+from ariane.filter import Bloom, ConsumerFilters, ExpressionCompiler, Subscription
+from ariane.filter.option_rows import expression_limits
 from ariane.protocol import fastjson
 from ariane.remoting import Reason, Refusals
 
@@ -16,12 +17,9 @@ SAVE = 10.0  # seconds
 
 def new_compiler(options: BrokerOptions, clock: Clock, refusals: Refusals) -> ExpressionCompiler:
     """The compiler of all expressions that clients send, with the limits of the options."""
-    limits = Limits(
-        length=options.filter_expression_max_length,
-        tokens=options.filter_expression_max_tokens,
-        depth=options.filter_expression_max_depth,
+    return ExpressionCompiler(
+        expression_limits(options), clock.monotonic, lambda limit: refusals.count(Reason(f"filter_{limit}"))
     )
-    return ExpressionCompiler(limits, clock.monotonic, lambda limit: refusals.count(Reason(f"filter_{limit}")))
 
 
 def new_filters(options: BrokerOptions, compiler: ExpressionCompiler) -> ConsumerFilters:

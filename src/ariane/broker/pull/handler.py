@@ -234,10 +234,5 @@ def _take_stop(filter: GuardedFilter, pull: Pulling, result: GetResult) -> None:
     result.next_offset = stop.offset
     if result.status is _FOUND or stop.offset > pull.queue_offset:
         return
-    kind = pull.kind
-    whose = f"the filter of {kind.consumer_group} for {kind.topic}"
-    if stop.failure:
-        remark = f"{whose} failed at offset {stop.offset} of queue {pull.queue_id}: {stop.failure}"
-        raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
-    remark = f"{whose} has used up its time (filterGroupMillisPerSecond): try again in a second"
-    raise ResponseError(ResponseCode.SYSTEM_BUSY, remark)
+    remark = stop.remark(pull.kind.consumer_group, pull.kind.topic, pull.queue_id)
+    raise ResponseError(ResponseCode.SYSTEM_ERROR if stop.failure else ResponseCode.SYSTEM_BUSY, remark)
