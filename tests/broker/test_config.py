@@ -147,7 +147,7 @@ async def test_the_broker_dials_name_servers_with_the_patience_of_its_options(
 
 @pytest.mark.parametrize(
     ("table", "folders"),
-    [(BROKER_TABLE, ("broker", "cli")), (NAMESRV_TABLE, ("namesrv", "cli"))],
+    [(BROKER_TABLE, ("broker", "filter", "cli")), (NAMESRV_TABLE, ("namesrv", "cli"))],
     ids=["broker", "name server"],
 )
 def test_every_option_is_read_or_refused_or_listed_as_ignored(table: OptionTable, folders: tuple[str, ...]) -> None:

@@ -22,7 +22,7 @@ class FilterUploads:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._filters: dict[str, WasmFilter] = {}
-        self._done: dict[tuple[str, str, str, str], asyncio.Task[None]] = {}
+        self._done: dict[tuple[str, str, str, WasmFilter], asyncio.Task[None]] = {}
 
     def remember(self, selector: Selector) -> None:
         """Keep the module of a filter for uploads."""
@@ -37,7 +37,7 @@ class FilterUploads:
 
     async def ensure(self, address: str, group: str, topic: str, wanted: WasmFilter) -> None:
         """Return when the broker at an address has the module for a group and topic. BrokerRefused says why not."""
-        key = (address, group, topic, wanted.expression)
+        key = (address, group, topic, wanted)
         task = self._done.get(key)
         if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
             task = self._done[key] = asyncio.get_running_loop().create_task(
