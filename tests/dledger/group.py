@@ -86,6 +86,7 @@ class Group:
                 heartbeat_ms=50,
                 election_ms=self._election_ms,
                 checkpoint_ms=300,
+                scrub_pause_ms=50,
             )
             running = Running(options, self.root / id, env or Env(), self._file_size)
             await running.start()

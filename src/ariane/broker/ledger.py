@@ -81,6 +81,7 @@ class LedgerGroup:
                 heartbeat_ms=options.dledger_heartbeat_ms,
                 election_ms=options.dledger_election_ms,
                 durable_ack=options.dledger_durable_ack,
+                scrub_rate=options.dledger_scrub_rate,
                 preferred_leaders=tuple(id for id in options.preferred_leader_id.split(";") if id),
                 accepts=copying.allows if copying.allowed else None,
             ),
@@ -124,6 +125,10 @@ class LedgerGroup:
         }
         if membership.learners:
             rows["ledgerLearners"] = " ".join(sorted(membership.learners))
+        scrub = member.scrub
+        if scrub.found:
+            rows["ledgerDamagedEntries"] = str(len(scrub.damaged))
+            rows["ledgerRepairedEntries"] = str(scrub.repaired)
         if problem := member.frozen or member.outside:
             rows["ledgerProblem"] = problem
         return rows

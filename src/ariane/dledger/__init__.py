@@ -7,6 +7,7 @@ log, index   entries and their positions; `log` is a log of the store (store/log
 entry        the format of both; state_files that of the small files; term_entry the first entry of a term
 peers        connections to the other members; peer_table: to which of them
 configuration  the members of the group as an entry; members_file: as a file; membership_changes adds and removes them
+scrub        finds damaged entries in the background, and repairs them from other members
 native       messages between Ariane's members
 wire         bodies of Apache's requests; apache_requests answers those of its members, apache_sender sends ours
 group_status a client of a running group, for operators

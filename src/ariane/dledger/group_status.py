@@ -39,6 +39,7 @@ class MemberStatus:
     leader: str = ""
     broker: str = ""
     problem: str = ""
+    repaired: int = 0
 
 
 class GroupClient:
@@ -145,7 +146,8 @@ class GroupClient:
             own.committedIndex,
             found.leaderId or "",
             own.broker,
-            own.outside,
+            own.outside or (f"{own.damaged} damaged entries" if own.damaged else ""),
+            own.repaired,
         )
 
     async def _metadata(self, address: str, asked: Metadata | None = None) -> Metadata:

@@ -53,18 +53,21 @@ class LedgerIndex:
 
     def get(self, index: int) -> tuple[int, int, int] | None:
         """Position, size and term of an entry; None when the index lacks it."""
-        if index < 0:
-            return None
+        return self.units(index, 1)[0] if index >= 0 else None
+
+    def units(self, first: int, count: int) -> list[tuple[int, int, int] | None]:
+        """Position, size and term of entries from `first` on: at least one of them, and not across a file."""
         self.flush()
-        at = index * INDEX_UNIT.size
+        at = first * INDEX_UNIT.size
         base = at - at % self._file_size
         if base not in self._open and not self._files.exists(self._folder / file_name(base)):
-            return None
-        raw = self._file(base).pread(at - base, INDEX_UNIT.size)
-        if len(raw) < INDEX_UNIT.size:
-            return None
-        magic, position, size, found, term = INDEX_UNIT.unpack(raw)
-        return (position, size, term) if magic == MAGIC and found == index and size > 0 else None
+            return [None]
+        raw = self._file(base).pread(at - base, min(count * INDEX_UNIT.size, base + self._file_size - at))
+        found = INDEX_UNIT.iter_unpack(raw[: len(raw) - len(raw) % INDEX_UNIT.size])
+        return [
+            (position, size, term) if magic == MAGIC and index == first + number and size > 0 else None
+            for number, (magic, position, size, index, term) in enumerate(found)
+        ] or [None]
 
     def sync_job(self) -> Callable[[], None]:
         """The job that makes all units so far durable; runs in a thread."""

@@ -21,6 +21,7 @@ from ariane.dledger.options import MemberOptions
 from ariane.dledger.peer_table import PeerTable
 from ariane.dledger.peers import HostGate, Peer, PeerKind
 from ariane.dledger.pending_appends import Committed, PendingAppends
+from ariane.dledger.scrub import ENTRY_CODE, Scrub
 from ariane.dledger.term_entry import term_entry
 from ariane.dledger.wire import CHANGE_MEMBERS, ArianeStatus, Metadata
 from ariane.dledger.writer import LedgerWriter
@@ -100,10 +101,16 @@ class Member:
         self._was_member = False
         self._changing: Membership | None = None
         self._changes = MembershipChanges(self)
+        self.scrub = Scrub(self, env)
         requests = ApacheRequests(self)
         self._apache = ApacheSender(self, requests.answer)
         self._server = Server(
-            {RAFT_CODE: self._receive, CHANGE_MEMBERS: self._changes.handle, **requests.handlers},
+            {
+                RAFT_CODE: self._receive,
+                CHANGE_MEMBERS: self._changes.handle,
+                ENTRY_CODE: self.scrub.handle,
+                **requests.handlers,
+            },
             clock=env.clock,
             gates=() if options.accepts is None else (HostGate(options.accepts),),
             name="dledger",
@@ -135,7 +142,13 @@ class Member:
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(work)
-            for work in (self._checkpoints(), self._appends.expire(), self._prefer(), self._follow_changes())
+            for work in (
+                self._checkpoints(),
+                self._appends.expire(),
+                self._prefer(),
+                self._follow_changes(),
+                self.scrub.run(),
+            )
         ]
 
     async def stop(self) -> None:
@@ -253,6 +266,8 @@ class Member:
                 membersIndex=node.log.membership_index if node is not None else -1,
                 membersCommitted=node is None or node.log.membership_index <= node.log.commit_index,
                 outside=self.outside,
+                damaged=len(self.scrub.damaged),
+                repaired=self.scrub.repaired,
             ),
         )
 

@@ -30,6 +30,10 @@ class MemberOptions:
     checkpoint_ms: int = 3000
     durable_ack: bool = True
     """Whether entries count when they are synced; otherwise once they are written, which a power cut can undo."""
+    scrub_rate: int = 1 << 20
+    """Bytes a second of committed entries that are read again to find damaged ones; 0 reads none."""
+    scrub_pause_ms: int = 60_000
+    """The time between two rounds over the whole log."""
     preferred_leaders: tuple[str, ...] = ()
     accepts: Callable[[str], bool] | None = None
     """Whether requests from a host are answered; None: from any."""

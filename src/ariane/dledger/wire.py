@@ -88,6 +88,9 @@ class ArianeStatus(msgspec.Struct, kw_only=True):
     membersIndex: int = -1
     """The entry of the newest configuration that the member has."""
     membersCommitted: bool = True
+    damaged: int = 0
+    """Entries that its scrub has found damaged and that are not repaired yet."""
+    repaired: int = 0
     outside: str = ""
     """Why the member does not belong to the group; empty when it does."""
 

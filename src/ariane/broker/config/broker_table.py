@@ -124,6 +124,7 @@ OWN_OPTIONS = (
     Option("dLegerHeartbeatInterval", int, 150, low=10, high=60000, own=True, attr="dledger_heartbeat_ms"),
     Option("dLegerElectionTimeout", int, 1000, low=20, high=600000, own=True, attr="dledger_election_ms"),
     Option("dLegerDurableAck", bool, True, own=True, attr="dledger_durable_ack"),
+    Option("dLegerScrubRate", int, 1 << 20, high=1 << 30, own=True, attr="dledger_scrub_rate"),
     # Limits; `remoting/limits.py` has the table. What one account may take leaves room for the others.
     Option("autoCreateTopicMax", int, 20000, own=True),
     Option("autoCreateTopicPerAccountMax", int, 18000, own=True),

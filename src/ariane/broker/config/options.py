@@ -201,6 +201,8 @@ class BrokerOptions:
     dledger_heartbeat_ms: int
     """Between members that all run Ariane."""
     dledger_election_ms: int
+    dledger_scrub_rate: int
+    """Bytes a second of the ledger that are read again to find damaged entries; 0 reads none."""
     dledger_durable_ack: bool
     """Acknowledge what a majority has on disk; otherwise in memory, for comparisons."""
     bind_address: str

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from ariane.broker.metrics.monitor import Monitor
 from ariane.broker.role import Role, RoleKind
+from ariane.dledger.scrub import Scrub
 from ariane.ha.master import HaMaster
 from ariane.ha.state import SlaveState
 from ariane.ops.probes import Check
@@ -32,6 +33,9 @@ class LedgerMember(Protocol):
 
     @property
     def membership(self) -> Membership: ...
+
+    @property
+    def scrub(self) -> Scrub: ...
 
 
 def add_role(monitor: Monitor, role: Role) -> None:
@@ -107,6 +111,16 @@ def add_ledger(monitor: Monitor, member: LedgerMember) -> None:
     registry = monitor.registry
     registry.gauge("ariane_ledger_term", "Term of the DLedger group", lambda: member.term)
     registry.gauge("ariane_ledger_has_leader", "1 while a leader is known", lambda: int(member.leader is not None))
+    scrub = member.scrub
+    registry.gauge(
+        "ariane_ledger_damaged_entries", "Entries found damaged and not repaired yet", lambda: len(scrub.damaged)
+    )
+    registry.counter(
+        "ariane_ledger_repaired_entries_total", "Damaged entries repaired from other members", lambda: scrub.repaired
+    )
+    registry.counter(
+        "ariane_ledger_scrubbed_bytes_total", "Bytes of the ledger read to find damage", lambda: scrub.scrubbed_bytes
+    )
     registry.gauge("ariane_ledger_voters", "Voters of the DLedger group", lambda: len(member.membership.voters))
     registry.gauge(
         "ariane_ledger_outside", "1 while this member is removed from its group", lambda: int(bool(member.outside))
