@@ -9,10 +9,10 @@ QUICK_PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder  # one more: quick
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos dledger-chaos dledger-tables dledger-power format clean
+.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos dledger-chaos dledger-tables dledger-power docs docs-serve lock format clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Ariane needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
@@ -26,10 +26,13 @@ $(VENV)/.setup: $(BIN)/python pyproject.toml setup.py $(HOT)
 	@$(PIP) install -q -e '.[broker]'
 	@touch $@
 
-$(VENV)/.setup-test: $(VENV)/.setup pyproject.toml
+# The versions of the lock, each checked by its hash; where an index lacks one of them, the newest that pyproject.toml allows.
+$(VENV)/.setup-test: $(VENV)/.setup pyproject.toml requirements.lock
 	@echo "Installing what the tests need; Spark's archive is large, so this takes some minutes the first time ..."
-	@$(BIN)/python scripts/requirements.py > $(VENV)/requirements.txt
-	@$(PIP) install -q -r $(VENV)/requirements.txt --group test
+	@$(PIP) install -q --require-hashes -r requirements.lock || { \
+		echo "The locked versions cannot be installed here; taking the newest that pyproject.toml allows ..."; \
+		$(BIN)/python scripts/requirements.py > $(VENV)/requirements.txt && \
+		$(PIP) install -q -r $(VENV)/requirements.txt --group test; }
 	@touch $@
 
 setup: $(VENV)/.setup  ## install the command .venv/bin/ariane (what `make run` needs)
@@ -93,6 +96,18 @@ ha-chaos: setup-test  ## kill the master of a pair KILLS=100 times under load, w
 guarantee-chaos: setup-test  ## 20,000 money transfers on each database while everything fails
 	@$(BIN)/python -m tests.guarantee.money --database postgresql $(ARGS)
 	@$(BIN)/python -m tests.guarantee.money --database mariadb $(ARGS)
+
+docs: setup-test  ## build the documentation site into dist/site; a warning is an error
+	@PYTHONPATH=src:. $(BIN)/python -m scripts.reference
+	@PYTHONPATH=src:. $(BIN)/python -m scripts.site
+
+docs-serve: setup-test  ## the same, served on 127.0.0.1:8000 and built again when a page changes
+	@PYTHONPATH=src:. $(BIN)/python -m scripts.site --serve
+
+lock: setup-test  ## write requirements.lock, the versions and hashes of the development environment
+	@$(BIN)/python scripts/requirements.py > $(VENV)/requirements.txt
+	@$(BIN)/uv pip compile -q $(VENV)/requirements.txt --group pyproject.toml:test --universal --python-version 3.11 \
+		--generate-hashes --no-header --no-annotate --upgrade -o requirements.lock
 
 format: setup-test  ## put the code into shape
 	@$(BIN)/ruff check --fix -q .

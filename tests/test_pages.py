@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ariane.broker import BrokerOptions
+from tests.docs.pages import headings as page_headings
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("tests/peers/*.md")])
@@ -21,8 +22,7 @@ def links(page: Path) -> list[tuple[Path, str]]:
 
 def headings(page: Path) -> set[str]:
     """The names by which a page's headings are linked."""
-    titles = re.findall(r"^#+ +(.+)$", page.read_text(), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+    return {anchor for _, anchor in page_headings(page)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -167,8 +167,9 @@ class BrokerOptions:
     """While no master is registered, the slave with the lowest id locks queues for ordered consuming."""
     ha_confirmed_reads: bool
     ha_report: str
-    ha_truncate: str
     """What a slave reports: flushed, received, or auto: flushed to an Ariane master."""
+    ha_truncate: str
+    """When a slave drops bytes that its master does not have: promoted, always or never."""
     ha_key: str = field(repr=False)
     ha_allowed_peers: str
     ha_max_connections: int

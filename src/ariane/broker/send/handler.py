@@ -89,7 +89,7 @@ class SendHandler:
         self._opens_at = options.start_accept_send_request_time_stamp_ms
 
     def send(self, connection: Connection, request: Command) -> Command | None:
-        """SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE."""
+        """Store a message or a batch: SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE."""
         sending = sending_in(request)
         if not request.flag & ONEWAY:
             self._flow.check(connection.last_read)
