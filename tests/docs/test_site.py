@@ -110,7 +110,7 @@ def browser() -> Iterator[object]:
 
 @pytest.mark.parametrize(
     ("page", "words", "found"),
-    [("index.html", "fileReservedTime", "configuration.html"), ("zh/index.html", "半消息", "transactions.html")],
+    [("index.html", "fileReservedTime", "configuration.html"), ("zh/index.html", "事务消息", "transactions.html")],
 )
 def test_the_search_works_from_a_folder(built: Path, browser: object, page: str, words: str, found: str) -> None:
     """Opened as files, without a web server; nothing else is asked for."""
