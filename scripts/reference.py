@@ -5,6 +5,7 @@ each error and response code. A text that is missing, or that belongs to nothing
 and no code can be left out.
 """
 
+import contextlib
 import importlib
 import inspect
 import pkgutil
@@ -19,6 +20,8 @@ from ariane.broker.config.table import BROKER_TABLE
 from ariane.broker.handlers import request_table
 from ariane.client.connect.server_requests import ServerRequests
 from ariane.errors import ArianeError
+from ariane.extras import MissingExtra
+from ariane.filterserver.config import FILTER_SERVER_TABLE
 from ariane.namesrv.config import NAMESRV_TABLE
 from ariane.namesrv.handlers import Handlers
 from ariane.protocol.codes import OWN_REQUESTS, RequestCode, ResponseCode
@@ -59,6 +62,9 @@ def pages() -> dict[str, str]:
 
 def configuration() -> str:
     groups = texts("options")
+    meanings = {name: text for rows in ({**groups["broker"], **groups["both"]}).values() for name, text in rows.items()}
+    alone = groups["filterserver"]["Filter server"]
+    shared = {o.name: meanings[o.name] for o in FILTER_SERVER_TABLE if o.used and o.name not in alone}
     broker, namesrv = {**groups["broker"], **groups["both"]}, {**groups["namesrv"], **groups["both"]}
     return head("configuration") + "\n".join(
         [
@@ -70,6 +76,9 @@ def configuration() -> str:
             "",
             *sections(namesrv, NAMESRV_TABLE, "name server"),
             *left_out(NAMESRV_TABLE, "name servers"),
+            "## Filter server",
+            "",
+            *sections({**groups["filterserver"], "Shared": shared}, FILTER_SERVER_TABLE, "filter server"),
         ]
     )
 
@@ -181,7 +190,8 @@ def public_errors() -> list[type[BaseException]]:
     """Errors that reach a user's code: all of Ariane's but those of internal packages, and those that users raise."""
     for module in pkgutil.walk_packages(ariane.__path__, "ariane."):
         if not module.name.startswith((*INTERNAL, "ariane.__main__", "ariane.spark", "ariane.guarantee.migrations")):
-            importlib.import_module(module.name)
+            with contextlib.suppress(MissingExtra):
+                importlib.import_module(module.name)
     found: dict[str, type[BaseException]] = {}
     waiting: list[type[BaseException]] = [ArianeError]
     while waiting:
