@@ -1,5 +1,6 @@
 """Members of a group in one process: real files, real sockets."""
 
+import errno
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -149,6 +150,37 @@ async def test_a_leader_with_a_failing_disk_hands_its_work_to_others_and_returns
         await until(lambda: not leader.member.frozen)
         acknowledged += await group.fill(50, "after-")
         await group.same_everywhere(acknowledged)
+    finally:
+        await group.stop()
+
+
+@pytest.mark.parametrize("what", ["the log", "term and vote"])
+async def test_a_follower_whose_disk_was_full_takes_part_again_when_there_is_room(tmp_path: Path, what: str) -> None:
+    files = MemoryFiles()
+    group = Group(tmp_path, file_size=1 << 14)
+    try:
+        await group.start(env=Env(files=files))
+        acknowledged = await group.fill(20, "before-")
+        leader = await group.leader()
+        follower = next(running for running in group.running.values() if running is not leader)
+        rules = [files.fail("map", errno.ENOSPC, f"{follower.root.name}/dledger")]
+        if what == "term and vote":
+            rules.append(
+                files.fail("write", errno.ENOSPC, f"{follower.root.name}/dledger-{follower.root.name}/currterm")
+            )
+            id = next(r.member.options.id for r in group.running.values() if r not in (leader, follower))
+            leader.member.transfer(id)
+            await until(lambda: follower.member.frozen and group.running[id].member.serving)
+        acknowledged += await group.fill(200, "meanwhile-")  # more than a file
+        await until(lambda: follower.member.frozen)
+        for rule in rules:
+            files.rules.remove(rule)
+        await until(lambda: not follower.member.frozen)
+        acknowledged += await group.fill(20, "after-")
+        await group.same_everywhere(acknowledged)
+        node = follower.member.node
+        assert node is not None
+        assert not node.hard_state.abstaining
     finally:
         await group.stop()
 

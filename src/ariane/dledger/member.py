@@ -5,6 +5,7 @@ the core's work is done at once (`_work`), so that files, role and core never di
 """
 
 import asyncio
+import errno
 import logging
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -46,6 +47,7 @@ from ariane.store import MessageStore, PutStatus
 
 log = logging.getLogger("ariane.dledger")
 
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _RETRY: Final = 0.5  # seconds between checks of a failed disk
 _FOLLOW: Final = 0.2  # seconds between checks whether a learner has caught up
 _PREFER: Final = 1.0  # seconds between checks for a preferred leader
@@ -84,6 +86,7 @@ class Member:
         self._node: Node | None = None
         self._working = False
         self._frozen = ""  # why this member is stopped: a disk failed, or the group's messages contradict each other
+        self._begin_again = False  # a write has failed half-way: core and files differ
         self._incoming: Records = {}
         self._writer = LedgerWriter(files, store, self, options.durable_ack)
         self._appends = PendingAppends(env.clock, options.commit_timeout_ms)
@@ -347,8 +350,10 @@ class Member:
             self._work()
         except SafetyViolation as error:
             self.freeze(f"{error}")
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             self.freeze(f"the entries of {message.source} could not be written: {error}")
+        except OSError as error:
+            self.fail_write(f"the entries of {message.source} could not be written", error)
         finally:
             self._incoming = {}
 
@@ -582,16 +587,39 @@ class Member:
         if until:
             asyncio.get_running_loop().call_later(_RETRY, self._thaw, until)
 
+    def fail_write(self, what: str, error: OSError) -> None:
+        """A write has failed half-way. On a full disk this member waits for room; other errors need an operator."""
+        if error.errno not in _FULL:
+            self.freeze(f"{what}: {error}")
+            return
+        self._begin_again = True
+        self._store.health.fail("room", f"no room for the next entries: {error}")
+        self.freeze(f"{what}: {error}", "room")
+
     def _thaw(self, until: str) -> None:
         if self._node is None:
             return
-        if until in self._store.health.reasons:
+        if until in self._store.health.reasons or (self._begin_again and self._writer.storing_vote):
             asyncio.get_running_loop().call_later(_RETRY, self._thaw, until)
             return
         log.warning("this member takes part again")
         self._frozen = ""
+        if self._begin_again:
+            self._begin_again = False
+            self._begin_with_the_files()
+            return
         self._writer.sync()
         self._tick()
+
+    def _begin_with_the_files(self) -> None:
+        """Make a core of what is in the files, as a restart does: the old one believes in writes that have failed."""
+        node, ledger, hard_state = self._node, self._files.log, self._files.hard_state()
+        assert node is not None
+        ledger.commit()
+        ledger.index.flush()
+        ledger.committed_index = min(node.log.commit_index, ledger.last_index)
+        self._writer.forget()
+        self._begin(HardState(abstaining=True) if hard_state is None else hard_state)
 
     # -- upkeep --------------------------------------------------------------------------------------------------------
 

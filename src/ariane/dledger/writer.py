@@ -25,6 +25,10 @@ class WriteListener(Protocol):
         """Term and vote are durable."""
         ...
 
+    def fail_write(self, what: str, error: OSError) -> None:
+        """A write failed; it may succeed later."""
+        ...
+
     def freeze(self, reason: str, until: str = "") -> None:
         """A write failed; `until` names the store's problem that must be cleared first."""
         ...
@@ -44,6 +48,16 @@ class LedgerWriter:
         self._votes: deque[HardState] = deque()
         self._voting = False
         self._stopped = False
+
+    @property
+    def storing_vote(self) -> bool:
+        """Whether a term and vote is on its way to the disk."""
+        return self._voting
+
+    def forget(self) -> None:
+        """Forget the writes of a core that is replaced."""
+        self._unsynced.clear()
+        self._votes.clear()
 
     def stop(self) -> None:
         """Report nothing any more."""
@@ -68,7 +82,11 @@ class LedgerWriter:
             self._voting = False
             if done.cancelled() or self._stopped:
                 return
-            if (error := done.exception()) is not None:
+            error = done.exception()
+            if isinstance(error, OSError):
+                self._listener.fail_write("term and vote could not be stored", error)
+                return
+            if error is not None:
                 self._listener.freeze(f"term and vote could not be stored: {error}")
                 return
             self._listener.vote_stored(state)
