@@ -9,7 +9,7 @@ QUICK_PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder  # one more: quick
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos dledger-chaos dledger-tables dledger-power docs docs-serve lock format clean
+.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos timer-chaos dledger-chaos dledger-tables dledger-power docs docs-serve lock format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -89,6 +89,9 @@ dledger-tables: setup-test  ## kill leaders ROUNDS=100 times right after they ac
 
 dledger-power: setup-test  ## cut the power of a group of three file systems CUTS=50 times under load (root, loop devices)
 	@PYTHONPATH=src:. $(BIN)/python -m tests.dledger.power --cuts $(or $(CUTS),50) $(ARGS)
+
+timer-chaos: setup-test  ## COUNT=100000 messages with a delivery time across KILLS=20 kills, a quarter of them failovers
+	@PYTHONPATH=src:. $(BIN)/python -m tests.broker.timers.chaos --count $(or $(COUNT),100000) --kills $(or $(KILLS),20) $(ARGS)
 
 ha-chaos: setup-test  ## kill the master of a pair KILLS=100 times under load, wiping its disk every third time
 	@PYTHONPATH=src $(BIN)/python -m tests.ha.chaos --kills $(or $(KILLS),100) $(ARGS)

@@ -12,7 +12,7 @@ from ariane.message import Message, MessageQueue, ReceivedMessage
 
 if TYPE_CHECKING:
     from ariane.client.admin.access import AccessAccount, AccessRules, AccessVersion
-    from ariane.client.admin.brokers import BrokerProgress, BrokerStatus
+    from ariane.client.admin.brokers import BrokerProgress, BrokerStatus, PendingTimers
     from ariane.client.admin.dead_letters import DeadLetter, DeadLetterCount, Resent
     from ariane.client.admin.lag import GroupLag, QueueBacklog, SubscriptionVariant
     from ariane.client.admin.messages import MessageTrack, TraceRecord, TrackState
@@ -88,6 +88,7 @@ __all__ = [
     "MessageTrack",
     "Model",
     "OffsetReset",
+    "PendingTimers",
     "Producer",
     "ProducerConnection",
     "ProducerInfo",
@@ -126,7 +127,7 @@ __all__ = [
 
 _MODULES = {
     "ariane.client.admin.access": "AccessAccount AccessRules AccessVersion",
-    "ariane.client.admin.brokers": "BrokerProgress BrokerStatus",
+    "ariane.client.admin.brokers": "BrokerProgress BrokerStatus PendingTimers",
     "ariane.client.admin.dead_letters": "DeadLetter DeadLetterCount Resent",
     "ariane.client.admin.lag": "GroupLag QueueBacklog SubscriptionVariant",
     "ariane.client.admin.messages": "MessageTrack TraceRecord TrackState",

@@ -25,6 +25,10 @@ async def test_a_message_comes_at_its_time_unless_it_is_cancelled(ours: Cluster)
         await producer.cancel(dropped, await producer.send(dropped))
         [queue] = await reader.queues(topic)
         assert await reader.max_offset(queue) == 0
+        async with aio.Admin(name_servers=ours.name_servers) as admin:
+            waiting = await admin.pending_timers((await admin.brokers())[0].address)
+        assert waiting.pending >= 1
+        assert waiting.pending == waiting.minute + waiting.hour + waiting.day + waiting.later
         await eventually(lambda: reader.max_offset(queue), "the message")
         [message] = await reader.pull_messages(queue, 0, 32)
         assert message.body == b"kept"

@@ -6,12 +6,13 @@ from typing import Any, TypeVar
 
 import pytest
 
+from ariane import PullClient
 from ariane.message import retry_topic
 from tests.cluster import Cluster
 from tests.interop.other_clients import Consumer, Peer, PeerMissing, PeerRefused, Producer
 from tests.interop.other_clients.cpp_client import cpp_driver
 from tests.interop.other_clients.go_client import go_driver
-from tests.interop.other_clients.java_client import java_client, round_trip
+from tests.interop.other_clients.java_client import java_client, round_trip, timed_sends
 from tests.interop.other_clients.peer import WAIT
 from tests.peers import unique, until
 
@@ -318,3 +319,23 @@ def test_older_and_newer_java_clients_work_too(quick: Cluster, tmp_path: Path, v
     topic, group = unique("versions"), group_with_retry_topic(quick)
     client = available(lambda: java_client(version))
     assert round_trip(client, tmp_path, quick.namesrv, topic, group, "15") == ROUND_TRIP
+
+
+@pytest.mark.usefixtures("peers")
+def test_delivery_times_of_the_newer_java_client_are_kept(quick: Cluster, tmp_path: Path) -> None:
+    topic = unique("timed")
+    lines = timed_sends(available(lambda: java_client("5.3.3")), tmp_path, quick.namesrv, topic)
+    due = {way: int(at) for way, status, at in (line.split() for line in lines) if status == "SEND_OK"}
+    assert due.keys() == {"deliverTimeMs", "delayTimeMs", "delayTimeSec"}
+    with PullClient(name_servers=quick.namesrv) as reader:
+
+        def delivered() -> dict[str, int]:
+            return {
+                message.body.decode(): message.store_time
+                for queue in reader.queues(topic)
+                for message in reader.pull_messages(queue, 0)
+            }
+
+        until(lambda: len(delivered()) == len(due), WAIT, "three messages")
+        stored = delivered()
+    assert {way: at >= due[way] for way, at in stored.items()} == dict.fromkeys(due, True)

@@ -201,7 +201,7 @@ def broker(
 ) -> None:
     """Run a broker; without -n the name servers come from the configuration or from NAMESRV_ADDR.
 
-    `ariane broker status`, `config`, `drain` and `promote` operate running brokers: `ariane broker promote --help`.
+    `ariane broker status`, `timers`, `config`, `drain` and `promote` operate running brokers.
     """
     options = BrokerOptions.load(_text(config), file=str(config or ""), host=this_host())
     if namesrv is not None:

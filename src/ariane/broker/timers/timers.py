@@ -408,6 +408,7 @@ class Timers:
             "timerPending": str(self.pending),
             "timerReadBehind": str(max(end - self._read, 0)),
             "timerDelivered": str(self.delivered),
+            **{f"timerDue{name.capitalize()}": str(count) for name, count in self.due_within().items()},
         }
 
 

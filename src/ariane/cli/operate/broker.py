@@ -1,5 +1,6 @@
-"""`ariane broker status|config|drain|copy-topics|promote`: running brokers. `ariane broker` alone starts one."""
+"""`ariane broker status|timers|config|drain|copy-topics|promote`: running brokers. `ariane broker` alone starts one."""
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -7,7 +8,7 @@ import typer
 from ariane.cli.operate.cluster import show, status_row
 from ariane.cli.operate.draining import QUIET, Patience, Quiet, TimeOut, await_drained
 from ariane.cli.operate.output import print_facts, print_json, print_table
-from ariane.cli.operate.session import Json, Namesrv, Profile, Session, Yes, confirm, new_group
+from ariane.cli.operate.session import Json, Namesrv, Profile, Session, Watch, Yes, confirm, new_group
 from ariane.client.admin import Admin
 from ariane.errors import ClientError, ConfigError
 
@@ -45,6 +46,31 @@ def status(
         print_json(stats) if as_json else print_facts(sorted(stats.items()))
 
     Session(namesrv, profile).run(work)
+
+
+@app.command("timers")
+def timers(
+    which: Annotated[str | None, typer.Argument(help="a broker: its name, or its address; all without it")] = None,
+    as_json: Json = False,
+    watch: Watch = None,
+    namesrv: Namesrv = None,
+    profile: Profile = None,
+) -> None:
+    """Show how many messages wait for their delivery time, by when they are due."""
+
+    async def work(admin: Admin) -> None:
+        if which is None:
+            addresses = [one.address for one in await admin.brokers() if one.error is None]
+        else:
+            addresses = [await find_address(admin, which)]
+        rows = [asdict(await admin.pending_timers(address)) for address in addresses]
+        if as_json:
+            print_json(rows)
+            return
+        heads = ["broker", "pending", "due within a minute", "an hour", "a day", "later", "delivered since its start"]
+        print_table(heads, [tuple(row.values()) for row in rows], "no broker answers")
+
+    Session(namesrv, profile).run(work, watch=watch)
 
 
 @app.command("config")

@@ -59,6 +59,23 @@ class BrokerStatus:
         return first_rate(self.stats.get("getTransferedTps", ""))
 
 
+@dataclass(frozen=True)
+class PendingTimers:
+    """Messages of a broker that wait for their delivery time."""
+
+    address: str
+    pending: int
+    minute: int
+    """Due within a minute."""
+    hour: int
+    """Due within an hour, after the minute."""
+    day: int
+    """Due within a day, after the hour."""
+    later: int
+    delivered: int
+    """Since the broker started."""
+
+
 class BrokerAdmin(AdminRequests):
     """Administers brokers."""
 
@@ -124,6 +141,12 @@ class BrokerAdmin(AdminRequests):
         """The runtime statistics of a broker."""
         response = await self._running().wire.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO)
         return KVTable.decode(response.body).table
+
+    async def pending_timers(self, address: str) -> PendingTimers:
+        """How many messages wait for their delivery time, by when they are due; none at a broker that has no timers."""
+        stats = await self.broker_stats(address)
+        names = ("Pending", "DueMinute", "DueHour", "DueDay", "DueLater", "Delivered")
+        return PendingTimers(address, *(int(stats.get(f"timer{name}", "0")) for name in names))
 
     async def broker_progress(
         self, address: str, *, order: bool = False, timeout: float | None = None

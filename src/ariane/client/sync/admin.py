@@ -6,7 +6,7 @@ from typing import Unpack
 
 from ariane.client.admin.access import AccessAccount, AccessRules, AccessVersion
 from ariane.client.admin.admin import Admin as AsyncAdmin
-from ariane.client.admin.brokers import BrokerProgress, BrokerStatus
+from ariane.client.admin.brokers import BrokerProgress, BrokerStatus, PendingTimers
 from ariane.client.admin.dead_letters import DeadLetter, DeadLetterCount, Resent
 from ariane.client.admin.lag import GroupLag
 from ariane.client.admin.messages import MessageTrack, TraceRecord
@@ -51,6 +51,13 @@ class Admin(Lifecycle):
     ) -> None:
         self._portal = Portal.get()
         self._client = AsyncAdmin(options=options, env=env, **keywords)
+
+    def copy_topics(self, source: str, target: str) -> tuple[list[str], list[str]]:
+        """Create the topics and groups of the broker at one address on another, with their settings.
+
+        Topics that brokers keep for themselves are left out, and those that carry the source's name. Returns the names.
+        """
+        return self._portal.run(self._client.copy_topics(source, target))
 
     @property
     def options(self) -> ClientOptions:
@@ -130,13 +137,6 @@ class Admin(Lifecycle):
     def drop_queues(self, topic: str, keep: int) -> None:
         """Remove all but the first `keep` queues of each master, which must be consumed and closed for sends."""
         self._portal.run(self._client.drop_queues(topic, keep))
-
-    def copy_topics(self, source: str, target: str) -> tuple[list[str], list[str]]:
-        """Create the topics and groups of the broker at one address on another, with their settings.
-
-        Topics that brokers keep for themselves are left out, and those that carry the source's name. Returns the names.
-        """
-        return self._portal.run(self._client.copy_topics(source, target))
 
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic on all masters, or on those of one cluster, and at all name servers."""
@@ -449,6 +449,10 @@ class Admin(Lifecycle):
     def broker_stats(self, address: str) -> dict[str, str]:
         """The runtime statistics of a broker."""
         return self._portal.run(self._client.broker_stats(address))
+
+    def pending_timers(self, address: str) -> PendingTimers:
+        """How many messages wait for their delivery time, by when they are due; none at a broker that has no timers."""
+        return self._portal.run(self._client.pending_timers(address))
 
     def broker_progress(self, address: str, *, order: bool = False, timeout: float | None = None) -> BrokerProgress:
         """The progress of every group of a broker in one request; with `order`, in ordered topics only."""

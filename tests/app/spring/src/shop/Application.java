@@ -174,6 +174,8 @@ public class Application implements CommandLineRunner {
             case "delay":
                 return template.syncSend(destination, MessageBuilder.withPayload(order).build(), 10000, 1)
                     .getSendStatus().name();
+            case "delaySeconds":
+                return template.syncSendDelayTimeSeconds(destination, order, 2).getSendStatus().name();
             case "request":
                 return template.sendAndReceive(destination, order, Invoice.class, 30000L);
             case "transaction":
