@@ -56,9 +56,10 @@ class Target(Protocol):
 
 
 class Pair:
-    """A SYNC_MASTER and its slave; every fourth kill makes the slave the master."""
+    """A SYNC_MASTER and its slave; every so many kills the slave becomes the master."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, promote_every: int = 4) -> None:
+        self._promote_every = promote_every
         self._master, self._slave = Node(folder / "one"), Node(folder / "two")
         self._client = Client(clock=SystemClock())
         self._kills = 0
@@ -74,7 +75,7 @@ class Pair:
     async def kill(self) -> None:
         self._master.kill()
         self._kills += 1
-        if self._kills % 4:
+        if self._kills % self._promote_every:
             await self._master.start("SYNC_MASTER")
             return
         fields = {"brokerName": "pair", "force": "true", "sync": "true"}
