@@ -36,6 +36,11 @@ class FilterModules:
     def start(self) -> None:
         """Read what the last run had. Modules are compiled when they are first used."""
         self._table.load()
+        options = self._options.current
+        if options.filter_upload_enable and not options.acl_enable:
+            log.warning(
+                "filterUploadEnable without aclEnable: every client that reaches it may upload filters"
+            )
 
     async def stop(self) -> None:
         """Stop compiling."""
