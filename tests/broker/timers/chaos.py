@@ -83,6 +83,8 @@ class Pair:
         assert answer.code == 0, answer.remark
         self.failovers += 1
         self._master, self._slave = self._slave, self._master
+        # Without a name server that tells of a newer master, an earlier promotion would count more than its options.
+        (self._slave.folder / "store" / "config" / "role.json").unlink(missing_ok=True)
         await self._slave.start("SLAVE", self._master)
 
     async def stop(self) -> None:

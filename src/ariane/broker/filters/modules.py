@@ -38,9 +38,7 @@ class FilterModules:
         self._table.load()
         options = self._options.current
         if options.filter_upload_enable and not options.acl_enable:
-            log.warning(
-                "filterUploadEnable without aclEnable: every client that reaches it may upload filters"
-            )
+            log.warning("filterUploadEnable without aclEnable: every client that reaches it may upload filters")
 
     async def stop(self) -> None:
         """Stop compiling."""
