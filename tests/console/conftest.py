@@ -1,9 +1,12 @@
 """A broker with data, a console over it, and a Chromium for each file of tests."""
 
+import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from ariane import Admin, Message, Producer
@@ -12,6 +15,7 @@ from tests.console.site import PASSWORD, Site, start_site, write_users
 
 __all__ = ["cluster"]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+GRAVE = ("serious", "critical")
 HOSTILE = "<img src=x onerror=\"window.stolen='body'\"><script>window.stolen='script'</script>{{window.stolen='vue'}}"
 
 
@@ -76,6 +80,25 @@ class Tab:
         self.page.fill("[name=password]", PASSWORD)
         self.page.click("button")
         self.page.wait_for_selector("h1.page-title")
+
+    def log_out(self) -> None:
+        self.page.get_by_role("button", name="Account").click()
+        self.page.get_by_text("Log out").click()
+        self.page.wait_for_selector("[name=password]")
+
+    def picture(self, name: str) -> None:
+        """Write what the tab shows to the folder of ARIANE_SCREENSHOTS, if it is set."""
+        folder = os.environ.get("ARIANE_SCREENSHOTS")
+        if folder:
+            self.page.wait_for_timeout(500)  # charts move into place
+            self.page.screenshot(path=Path(folder) / f"{name}.png")
+
+    def check_access(self, name: str) -> None:
+        """Note what axe-core finds serious or critical."""
+        for one in Axe().run(self.page).response["violations"]:
+            for node in one["nodes"][:3]:
+                why = node["any"][0]["message"] if node["any"] else ""
+                self._note(one["impact"] in GRAVE, f"{name}: {one['id']} ({one['impact']}): {node['html'][:150]} {why}")
 
     def show(self, path: str) -> None:
         self.page.goto(f"{self.site.url}c/main/{path}")

@@ -53,10 +53,10 @@ def write_users(folder: Path) -> None:
         users.set_password(role.name.lower(), PASSWORD)
 
 
-def start_site(folder: Path, namesrv: str, *words: str) -> Site:
+def start_site(folder: Path, namesrv: str, *words: str, env: dict[str, str] | None = None) -> Site:
     """Start `ariane console` and wait until it has said where it listens."""
     command = [sys.executable, "-m", "ariane", "console", "-n", namesrv, "--port", "0", "--folder", str(folder), *words]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TERM": "dumb"}
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TERM": "dumb", **(env or {})}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=folder.parent
     )

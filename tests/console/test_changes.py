@@ -3,16 +3,23 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ariane.aio import Producer
 from ariane.client.options import ClientOptions
+from ariane.console.access import Account
+from ariane.console.alarms import AlarmRules, RulesFile
 from ariane.console.audit import AuditLog
+from ariane.console.change import Stale
 from ariane.console.changes import Changes
 from ariane.console.cluster import Cluster
-from ariane.console.pages.delays import delays
+from ariane.console.config_file import ConfigFile
+from ariane.console.notices import Notifier
+from ariane.console.pages.delays import EDGE_NAMES, delays
 from ariane.console.pages.tables import csv_text
 from ariane.console.rights import CHANGES, Forbidden, Role
 from ariane.console.sessions import Sessions
@@ -52,10 +59,16 @@ CALLS: dict[str, Callable[[Changes, Visitor, Cluster], Awaitable[object]]] = {
     "group.reset": lambda door, who, at: door.reset(who, at, "none", "none", 0),
     "group.skip": lambda door, who, at: door.reset(who, at, "none", "none", -1),
     "letters.resend": lambda door, who, at: door.resend_letters(who, at, "none", None),
+    "letters.export": lambda door, who, at: door.export_letters(who, at, "none"),
     "transaction.end": lambda door, who, at: door.end_transaction(who, at, "none", commit=True),
     "broker.configure": lambda door, who, at: door.configure_broker(who, at, "127.0.0.1:1", "flushDiskType", "x"),
     "broker.drain": lambda door, who, at: door.drain(who, at, "none", undo=False),
     "broker.promote": lambda door, who, at: door.promote(who, at, "127.0.0.1:1", "none"),
+    "access.account": lambda door, who, at: door.update_account(who, at, Account("none"), None, {}, []),
+    "access.delete": lambda door, who, at: door.delete_account(who, at, "none", {}),
+    "access.white": lambda door, who, at: door.set_white(who, at, "127.0.0.1:1", (), ()),
+    "alarms.change": lambda door, who, at: door.change_rules(who, AlarmRules(), AlarmRules(lag=7)),
+    "alarms.test": lambda door, who, at: door.test_notices(who, []),
     "user.add": lambda door, who, at: door.add_user(who, "no name", Role.VIEWER),
     "user.role": lambda door, who, at: door.set_user_role(who, "none", Role.VIEWER),
     "user.reset": lambda door, who, at: door.reset_user(who, "none"),
@@ -66,13 +79,17 @@ CALLS: dict[str, Callable[[Changes, Visitor, Cluster], Awaitable[object]]] = {
 class Desk:
     """The door for changes over a running cluster, and a visitor of each role."""
 
-    def __init__(self, servers: Servers, folder: Path) -> None:
+    def __init__(self, options: ClientOptions, folder: Path) -> None:
         env = Env()
+        self.folder = folder
+        self.now = env.clock.now_ms
         self.users = Users(folder / "users.json")
         self.sessions = Sessions(self.users, env.clock, 1)
         self.audit = AuditLog(folder / "audit.jsonl", env.clock)
-        self.door = Changes(self.users, self.audit, folder)
-        self.cluster = Cluster("main", ClientOptions(name_servers=servers.namesrv), env)
+        self.rules = RulesFile(folder / "alarms.json")
+        self.door = Changes(self.users, self.audit, folder, self.rules, Notifier(ConfigFile(), env.clock))
+        self.cluster = Cluster("main", options, env)
+        self.ruled: Any = None
 
     def visitor(self, role: Role) -> Visitor:
         name = role.name.lower()
@@ -86,7 +103,7 @@ class Desk:
 
 @pytest.fixture
 async def desk(cluster: Servers, tmp_path: Path):  # type: ignore[no-untyped-def]
-    found = Desk(cluster, tmp_path)
+    found = Desk(ClientOptions(name_servers=cluster.namesrv), tmp_path)
     await found.cluster.start()
     yield found
     await found.cluster.stop()
@@ -189,8 +206,72 @@ async def test_messages_of_a_level_that_delivered_none_are_counted_as_waiting(de
     async with Producer("shop", name_servers=cluster.namesrv) as producer:
         for level in (14, 16, 16):
             await producer.send(Message("delayed", b"later", delay_level=level))
-    levels, waiting = await delays(desk.cluster)
-    assert {level: count for level, count in zip(levels, waiting, strict=True) if count} == {"10m": 1, "30m": 2}
+    found = await delays(desk.cluster, desk.now())
+    waiting = dict(zip(found.levels, found.by_level, strict=True))
+    assert {level: count for level, count in waiting.items() if count} == {"10m": 1, "30m": 2}
+    due = dict(zip(EDGE_NAMES, found.by_due, strict=True))
+    assert {name: count for name, count in due.items() if count} == {"≤ 10 min": 1, "≤ 30 min": 2}
+    found = await delays(desk.cluster, desk.now() + 21 * 60_000)  # later, with the first one not delivered
+    due = dict(zip(EDGE_NAMES, found.by_due, strict=True))
+    assert {name: count for name, count in due.items() if count} == {"≤ 10 s": 1, "≤ 10 min": 2}
+
+
+async def test_two_operators_do_not_overwrite_each_other(desk: Desk) -> None:
+    anna, bert = desk.visitor(Role.ADMIN), desk.visitor(Role.OPERATOR)
+    await desk.door.create_topic(anna, desk.cluster, "shared", 2)
+    seen = {"read": 2, "write": 2, "perm": 6}
+    await desk.door.change_topic(anna, desk.cluster, "shared", "broker-a", 4, 4, 6, seen)
+    with pytest.raises(Stale, match="changed meanwhile"):
+        await desk.door.change_topic(bert, desk.cluster, "shared", "broker-a", 3, 3, 6, seen)
+    assert desk.audit.newest(1)[0].outcome.startswith("failed: it was changed meanwhile")
+    address = (await desk.cluster.master_names())["broker-a"]
+    before = (await desk.cluster.admin.broker_options(address))["transactionCheckMax"]
+    await desk.door.configure_broker(anna, desk.cluster, address, "transactionCheckMax", "9", before)
+    with pytest.raises(Stale):
+        await desk.door.configure_broker(anna, desk.cluster, address, "transactionCheckMax", "8", before)
+    await desk.door.change_rules(anna, AlarmRules(lag=5), AlarmRules())
+    with pytest.raises(Stale):
+        await desk.door.change_rules(anna, AlarmRules(lag=6), AlarmRules())
+    assert RulesFile(desk.folder / "alarms.json").current == AlarmRules(lag=5)
+
+
+async def test_a_reset_is_refused_when_the_group_was_moved_back_after_the_preview(desk: Desk, cluster: Servers) -> None:
+    who, admin = desk.visitor(Role.OPERATOR), desk.cluster.admin
+    await desk.door.create_topic(who, desk.cluster, "moved", 1)
+    async with Producer("shop", name_servers=cluster.namesrv) as producer:
+        for _ in range(3):
+            await producer.send(Message("moved", b"x"))
+    await admin.create_group("mover")
+    queue = (await admin.queues("moved"))[0]
+    await admin.commit("mover", queue, 2)
+    plan = await admin.reset_offline("mover", "moved", -1, dry_run=True)
+    await admin.commit("mover", queue, 3)  # its consumer goes on: no reason to refuse
+    await desk.door.reset(who, desk.cluster, "mover", "moved", -1, plan)
+    await admin.commit("mover", queue, 0)
+    with pytest.raises(Stale, match="moved back"):
+        await desk.door.reset(who, desk.cluster, "mover", "moved", -1, plan)
+    assert await admin.committed("mover", queue) == 0
+
+
+async def test_queues_are_removed_only_in_the_safe_order(desk: Desk, cluster: Servers) -> None:
+    who, admin = desk.visitor(Role.OPERATOR), desk.cluster.admin
+    await desk.door.create_topic(who, desk.cluster, "shrunk", 2)
+    await admin.create_group("slow-reader")
+    async with Producer("shop", name_servers=cluster.namesrv) as producer:
+        for _ in range(4):
+            await producer.send(Message("shrunk", b"x"))
+    for queue in await admin.queues("shrunk"):
+        await admin.commit("slow-reader", queue, 1)
+    change = partial(desk.door.change_topic, who, desk.cluster, "shrunk", "broker-a")
+    with pytest.raises(ClientError, match="lower the write queues first"):
+        await change(1, 1, 6)
+    await change(2, 1, 6)
+    with pytest.raises(ClientError, match=r"wait for groups: slow-reader \(1\)"):
+        await change(1, 1, 6)
+    for queue in await admin.queues("shrunk"):
+        await admin.commit("slow-reader", queue, 2)
+    await change(1, 1, 6)
+    assert len(await admin.queues("shrunk")) == 1
 
 
 def test_an_export_has_no_formulas() -> None:

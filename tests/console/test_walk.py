@@ -29,6 +29,28 @@ def test_every_page_opens_without_an_error(tab: Tab, site: Site) -> None:
         tab.show(page + queries.get(page, ""))
         tab.page.wait_for_load_state("networkidle")
         assert tab.page.locator(".problem:visible").count() == 0, page
+        tab.picture(page)
+        tab.check_access(page)
+
+
+@pytest.mark.parametrize("shade", ["light", "dark"])
+def test_login_and_dialogs_can_be_used_by_all(tab: Tab, shade: str) -> None:
+    tab.page.emulate_media(color_scheme="dark" if shade == "dark" else "light")
+    tab.page.goto(tab.site.url)
+    tab.check_access(f"login, {shade}")
+    tab.log_in("admin")
+    page = tab.page
+    if shade == "dark":
+        page.get_by_role("button", name="Light or dark").click()
+        expect(page.locator("body.body--dark")).to_be_visible()
+    for path in ("cluster", "topic?name=orders", "alarms"):
+        tab.show(path)
+        page.wait_for_load_state("networkidle")
+        tab.check_access(f"{path}, {shade}")
+    page.get_by_role("button", name="Change rules").click()
+    expect(page.get_by_role("button", name="Next")).to_be_visible()
+    page.wait_for_timeout(400)  # colours fade in
+    tab.check_access(f"dialog, {shade}")
 
 
 def test_a_hostile_body_is_shown_as_text(tab: Tab, site: Site) -> None:

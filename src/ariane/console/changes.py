@@ -1,26 +1,29 @@
-"""Every change that the console can make: the role is checked, the change made, and both written to the audit log."""
+"""The changes that the console can make to a cluster; `Changes` has all, also those of access rules and users."""
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+import base64
+import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from ariane.client.admin.dead_letters import Resent
+from ariane.client.admin.dead_letters import DeadLetter, Resent
 from ariane.client.admin.offsets import END, OffsetReset
 from ariane.client.producer.options import ProducerOptions
 from ariane.client.producer.producer import Producer
 from ariane.client.results import SendResult
+from ariane.console.access_changes import AccessChanges
+from ariane.console.alarms import RulesFile
 from ariane.console.audit import AuditLog
+from ariane.console.change import Stale, still
 from ariane.console.cluster import Cluster
-from ariane.console.rights import Forbidden, Role, may_change
+from ariane.console.notices import Notifier
+from ariane.console.people_changes import PeopleChanges
 from ariane.console.users import Users
 from ariane.console.visitor import Visitor
 from ariane.errors import ClientError
 from ariane.message import Message, ReceivedMessage, is_valid_name
 from ariane.protocol.bodies import ConsumeMessageDirectlyResult, SubscriptionGroupConfig
 
-T = TypeVar("T")
 SAFE_OPTIONS: Final = frozenset(
     {
         "autoCreateTopicEnable", "autoCreateSubscriptionGroup", "defaultTopicQueueNums", "brokerPermission",
@@ -33,52 +36,16 @@ SAFE_OPTIONS: Final = frozenset(
 """Options of a running broker that the console offers to change: none can lose messages at once or needs a restart."""
 RESEND_MOST: Final = 1000  # dead letters in one step
 RESEND_RATE: Final = 200.0
+EXPORT_MOST: Final = 10_000  # dead letters in one file
+EXPORT_BYTES: Final = 32 << 20
 
 
-class Changes:
+class Changes(AccessChanges, PeopleChanges):
     """Makes changes on behalf of visitors."""
 
-    def __init__(self, users: Users, audit: AuditLog, folder: Path) -> None:
-        self._users = users
-        self._audit = audit
+    def __init__(self, users: Users, audit: AuditLog, folder: Path, rules: RulesFile, notifier: Notifier) -> None:
+        super().__init__(audit, users, rules, notifier)
         self._folder = folder
-
-    async def _make(
-        self,
-        who: Visitor,
-        change: str,
-        cluster: Cluster | None,
-        subject: str,
-        work: Callable[[], Awaitable[T]],
-        *,
-        before: Any = None,
-        after: Any = None,
-    ) -> T:
-        user = who.user
-        name = cluster.name if cluster is not None else ""
-
-        def note(outcome: str) -> None:
-            states = {"before": before, "after": after}
-            known = {when: state for when, state in states.items() if not callable(state)}
-            self._audit.write(user.name, who.address, change, outcome, cluster=name, subject=subject, **known)
-
-        if not may_change(user.role, change):
-            note("refused")
-            raise Forbidden(f"{change}: the role {user.role.name.lower()} may not do this")
-        try:
-            if callable(before):
-                before = await before()
-            result = await work()
-        except Exception as error:
-            note(f"failed: {error}")
-            raise
-        finally:
-            if cluster is not None:
-                cluster.forget()
-        if callable(after):
-            after = after(result)
-        note("done")
-        return result
 
     async def _topic_before(self, cluster: Cluster, topic: str) -> dict[str, Any] | None:
         row = next((one for one in await cluster.topics() if one.name == topic), None)
@@ -97,9 +64,20 @@ class Changes:
         await self._make(who, "topic.create", cluster, topic, work, after={"queues": queues, "perm": perm})
 
     async def change_topic(
-        self, who: Visitor, cluster: Cluster, topic: str, broker: str, read: int, write: int, perm: int
+        self,
+        who: Visitor,
+        cluster: Cluster,
+        topic: str,
+        broker: str,
+        read: int,
+        write: int,
+        perm: int,
+        expected: dict[str, int] | None = None,
     ) -> None:
-        """Set queues and permission of a topic on one broker, and keep its other settings."""
+        """Set queues and permission of a topic on one broker, and keep its other settings.
+
+        Read queues are removed only when nothing is written to them any more and every group has consumed them.
+        """
 
         async def config() -> Any:
             address = (await cluster.master_names()).get(broker)
@@ -116,8 +94,18 @@ class Changes:
 
         async def work() -> None:
             now = await config()
+            still(expected, await before())
             if write > read:
                 raise ClientError("a topic cannot have more queues to write than to read: their messages would be lost")
+            if read < now.read_queue_nums:
+                if now.write_queue_nums > read:
+                    raise ClientError(
+                        f"{topic} is still written to queues {read} and above: lower the write queues first"
+                    )
+                waiting = await cluster.unconsumed(topic, broker, read)
+                if waiting:
+                    names = ", ".join(f"{group} ({count})" for group, count in sorted(waiting.items())[:5])
+                    raise ClientError(f"messages of the queues wait for groups: {names}")
             await cluster.admin.create_topic(
                 topic,
                 queues=read,
@@ -181,7 +169,9 @@ class Changes:
             after=lambda result: {"result": result.consume_result, "remark": result.remark},
         )
 
-    async def create_group(self, who: Visitor, cluster: Cluster, group: str, retries: int) -> None:
+    async def create_group(
+        self, who: Visitor, cluster: Cluster, group: str, retries: int, expected: dict[str, int] | None = None
+    ) -> None:
         """Create a group, or change how often it retries; other settings of a group that exists are kept."""
 
         async def known() -> SubscriptionGroupConfig | None:
@@ -194,6 +184,7 @@ class Changes:
         async def work() -> None:
             if not is_valid_name(group):
                 raise ClientError("a group name has 1 to 127 letters, digits or % | _ -")
+            still(expected, await before())
             config = await known() or SubscriptionGroupConfig(group)
             config.retry_max_times = retries
             await cluster.admin.create_group(config)
@@ -216,14 +207,27 @@ class Changes:
             before=before,
         )
 
-    async def reset(self, who: Visitor, cluster: Cluster, group: str, topic: str, time: int) -> list[OffsetReset]:
-        """Move a group to a time in milliseconds; to the end, which skips messages, with -1."""
+    async def reset(
+        self,
+        who: Visitor,
+        cluster: Cluster,
+        group: str,
+        topic: str,
+        time: int,
+        expected: list[OffsetReset] | None = None,
+    ) -> list[OffsetReset]:
+        """Move a group to a time in milliseconds; to the end, which skips messages, with -1.
+
+        Refused when the group stands before the offsets of the preview: somebody else moved it back meanwhile.
+        """
         change = "group.skip" if time == END else "group.reset"
-        before: dict[str, int] = {}
 
         async def offsets() -> dict[str, int]:
             plan = await cluster.admin.reset_offline(group, topic, time, dry_run=True)
-            before.update({_queue(one): one.before for one in plan})
+            before = {_queue(one): one.before for one in plan}
+            for one in expected or ():
+                if before.get(_queue(one), one.before) < one.before:
+                    raise Stale(f"{group} was moved back meanwhile: look at the preview again")
             return before
 
         return await self._make(
@@ -261,6 +265,25 @@ class Changes:
 
         return await self._make(who, "letters.resend", cluster, group, work, after=after)
 
+    async def export_letters(self, who: Visitor, cluster: Cluster, group: str) -> bytes:
+        """The dead letters of a group with whole bodies, a JSON object a line. It changes nothing, and is noted."""
+
+        async def work() -> tuple[int, bytes]:
+            lines: list[bytes] = []
+            size = 0
+            async for letter in cluster.admin.each_dead_letter(group):
+                line = json.dumps(_letter(letter), ensure_ascii=False).encode() + b"\n"
+                size += len(line)
+                if len(lines) >= EXPORT_MOST or size > EXPORT_BYTES:
+                    break
+                lines.append(line)
+            return len(lines), b"".join(lines)
+
+        _, content = await self._make(
+            who, "letters.export", cluster, group, work, after=lambda found: {"letters": found[0]}
+        )
+        return content
+
     async def end_transaction(self, who: Visitor, cluster: Cluster, message_id: str, *, commit: bool) -> None:
         """Commit or roll back a half message."""
         await self._make(
@@ -272,7 +295,9 @@ class Changes:
             after="commit" if commit else "rollback",
         )
 
-    async def configure_broker(self, who: Visitor, cluster: Cluster, address: str, option: str, value: str) -> None:
+    async def configure_broker(
+        self, who: Visitor, cluster: Cluster, address: str, option: str, value: str, expected: str | None = None
+    ) -> None:
         """Change an option of a running broker."""
 
         async def work() -> None:
@@ -280,6 +305,7 @@ class Changes:
                 raise ClientError(f"{option} is not among the options that the console changes")
             if "\n" in value or "\r" in value:
                 raise ClientError("a value has one line")
+            still(expected, await before())
             await cluster.admin.update_broker(address, {option: value})
 
         async def before() -> str | None:
@@ -311,41 +337,23 @@ class Changes:
             after=lambda result: {"epoch": result[0], "begins": result[1]},
         )
 
-    async def add_user(self, who: Visitor, name: str, role: Role) -> str:
-        """Create a user of the console; returns the one-time password."""
-
-        async def work() -> str:
-            return self._users.add(name, role)
-
-        return await self._make(who, "user.add", None, name, work, after=role.name.lower())
-
-    async def reset_user(self, who: Visitor, name: str) -> str:
-        """Give a user a new one-time password, which ends the user's sessions."""
-
-        async def work() -> str:
-            return self._users.reset(name)
-
-        return await self._make(who, "user.reset", None, name, work)
-
-    async def set_user_role(self, who: Visitor, name: str, role: Role) -> None:
-        """Change a user's role; it counts at once."""
-        before = None
-        with suppress(AttributeError):
-            before = self._users.get(name).role.name.lower()  # type: ignore[union-attr]
-
-        async def work() -> None:
-            self._users.set_role(name, role)
-
-        await self._make(who, "user.role", None, name, work, before=before, after=role.name.lower())
-
-    async def remove_user(self, who: Visitor, name: str) -> None:
-        """Delete a user, which ends the user's sessions."""
-
-        async def work() -> None:
-            self._users.remove(name)
-
-        await self._make(who, "user.remove", None, name, work)
-
 
 def _queue(reset: OffsetReset) -> str:
     return f"{reset.queue.broker_name}:{reset.queue.queue_id}"
+
+
+def _letter(letter: DeadLetter) -> dict[str, Any]:
+    message = letter.message
+    try:
+        body = {"body": message.body.decode()}
+    except UnicodeDecodeError:
+        body = {"body_base64": base64.b64encode(message.body).decode()}
+    return {
+        "id": message.message_id,
+        "letter": letter.letter_id,
+        "topic": letter.topic,
+        "stored": message.store_time,
+        "attempts": letter.attempts,
+        "properties": message.properties,
+        **body,
+    }

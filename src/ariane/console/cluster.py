@@ -26,6 +26,7 @@ from ariane.message import (
     SELF_TEST_TOPIC,
     TIMER_TOPIC,
     TRACE_TOPIC,
+    MessageQueue,
 )
 from ariane.protocol.bodies import ProducerInfo, SubscriptionGroupConfig
 from ariane.protocol.codes import ResponseCode
@@ -60,6 +61,8 @@ class GroupRow:
     lag: int = 0
     topics: set[str] = field(default_factory=set)
     last_consumed: int = 0
+    oldest: int = 0
+    """When the last consumed message of the slowest queue with lag was stored; 0 when that is not known."""
     config: SubscriptionGroupConfig | None = None
 
 
@@ -166,15 +169,20 @@ class Cluster:
 
     async def groups(self) -> list[GroupRow]:
         """All groups with their lag, from two requests a master."""
-        return await self.ask("groups", 5.0, self._groups)
+        return (await self.ask("groups", 5.0, self._progress))[0]
 
-    async def _groups(self) -> list[GroupRow]:
+    async def ends(self) -> dict[str, int]:
+        """Where the queues of each topic that a group consumes end, added up; of the same requests as the groups."""
+        return (await self.ask("groups", 5.0, self._progress))[1]
+
+    async def _progress(self) -> tuple[list[GroupRow], dict[str, int]]:
         masters = list((await self.master_names()).values())
         configs, progress = await asyncio.gather(
             asyncio.gather(*(self.admin.groups(address) for address in masters)),
             asyncio.gather(*(self.admin.broker_progress(address) for address in masters)),
         )
         rows: dict[str, GroupRow] = {}
+        ends: dict[MessageQueue, int] = {}
         for table in configs:
             for name, config in table.subscription_group_table.items():
                 rows.setdefault(name, GroupRow(name)).config = config
@@ -184,9 +192,46 @@ class Cluster:
                 for one in stats:
                     for queue, offsets in one.offset_table.items():
                         row.topics.add(queue.topic)
+                        ends[queue] = max(ends.get(queue, 0), offsets.broker_offset)
                         row.lag += max(0, offsets.broker_offset - max(0, offsets.consumer_offset))
                         row.last_consumed = max(row.last_consumed, offsets.last_timestamp)
-        return sorted((row for row in rows.values() if not is_system_group(row.name)), key=lambda row: row.name)
+                        if offsets.broker_offset > max(0, offsets.consumer_offset) and offsets.last_timestamp > 0:
+                            row.oldest = min(row.oldest or offsets.last_timestamp, offsets.last_timestamp)
+        totals: dict[str, int] = {}
+        for queue, end in ends.items():
+            totals[queue.topic] = totals.get(queue.topic, 0) + end
+        found = sorted((row for row in rows.values() if not is_system_group(row.name)), key=lambda row: row.name)
+        return found, totals
+
+    async def unconsumed(self, topic: str, broker: str, first: int) -> dict[str, int]:
+        """How many messages of the queues from `first` on wait on a broker, by group; asked anew."""
+        found: dict[str, int] = {}
+        for group in await self.admin.topic_groups(topic):
+            table = (await self.admin.consume_stats(group, topic)).offset_table
+            waiting = sum(
+                max(0, offsets.broker_offset - max(0, offsets.consumer_offset))
+                for queue, offsets in table.items()
+                if queue.topic == topic and queue.broker_name == broker and queue.queue_id >= first
+            )
+            if waiting:
+                found[group] = waiting
+        return found
+
+    async def ledger_groups(self) -> set[str]:
+        """The broker names whose copies are members of a ledger (DLedger); of brokers that show their options."""
+
+        async def one(address: str) -> bool:
+            try:
+                return (await self.admin.broker_options(address)).get("enableDLegerCommitLog") == "true"
+            except ArianeError:
+                return False
+
+        async def make() -> set[str]:
+            names = {status.name: status.address for status in await self.brokers() if status.error is None}
+            found = await asyncio.gather(*map(one, names.values()))
+            return {name for name, ledger in zip(names, found, strict=True) if ledger}
+
+        return await self.ask("ledger groups", 60.0, make)
 
     async def group(self, name: str) -> GroupLag:
         """One group: queues, owners, clients, conflicts."""

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 from ariane.console.sessions import Sessions
 
 COOKIE: Final = "ariane_console"
-OPEN_PATHS: Final = frozenset({"/login", "/login.css", "/healthz"})
+OPEN_PATHS: Final = frozenset({"/login", "/login.css", "/healthz", "/oidc/login", "/oidc/callback"})
 ONE_TIME_PATHS: Final = frozenset({"/password", "/logout"})
 READS: Final = frozenset({"GET", "HEAD"})
 LARGEST_BODY: Final = 1 << 20

@@ -1,6 +1,7 @@
 """The pages before a session: login, the change of a password, logout. Plain HTML without a websocket."""
 
 import asyncio
+from collections.abc import Callable
 from html import escape
 from urllib.parse import parse_qs, quote
 
@@ -9,10 +10,12 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 
 from ariane.console.audit import AuditLog
 from ariane.console.guard import COOKIE
+from ariane.console.oidc import Oidc, OidcRefused
 from ariane.console.sessions import Guesses, Sessions
 from ariane.console.texts import preferred, text
 from ariane.console.users import UserError, Users
 
+OIDC_COOKIE = "ariane_console_oidc"
 STYLE = """
 :root { color-scheme: light dark; --ink: #0f172a; --soft: #475569; --paper: #fff; --back: #eef2f7; --accent: #0f766e; }
 @media (prefers-color-scheme: dark) {
@@ -30,18 +33,23 @@ input { width: 100%; margin-top: .25rem; padding: .65rem .75rem; font: inherit; 
 input:focus, button:focus-visible { outline: 3px solid #5eead4; outline-offset: 1px; }
 button { width: 100%; margin-top: 1.4rem; padding: .7rem; font: inherit; font-weight: 600; color: #fff; border: 0;
   border-radius: .5rem; background: var(--accent); cursor: pointer; }
+.outside { display: block; text-align: center; margin-top: .75rem;
+  padding: .65rem; border: 1px solid #94a3b8; border-radius: .5rem; color: inherit;
+  text-decoration: none; font-weight: 600; }
 .error { color: #b91c1c; background: #fee2e2; padding: .5rem .75rem; border-radius: .5rem; }
 """
 
 
-def _page(language: str, title: str, lead: str, fields: str, error: str, action: str, button: str) -> str:
+def _page(
+    language: str, title: str, lead: str, fields: str, error: str, action: str, button: str, more: str = ""
+) -> str:
     problem = f'<p class="error" role="alert">{escape(error)}</p>' if error else ""
     return (
         f'<!doctype html><html lang="{language}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<title>{escape(title)} · Ariane</title><link rel="stylesheet" href="/login.css"></head><body><main>'
         f'<h1>{escape(title)}</h1><p>{escape(lead)}</p>{problem}<form method="post" action="{escape(action)}">{fields}'
-        f"<button>{escape(button)}</button></form></main></body></html>"
+        f"<button>{escape(button)}</button></form>{more}</main></body></html>"
     )
 
 
@@ -67,7 +75,14 @@ def is_own_path(target: str) -> bool:
 
 
 def add_login(
-    app: FastAPI, users: Users, sessions: Sessions, guesses: Guesses, audit: AuditLog, *, secure: bool
+    app: FastAPI,
+    users: Users,
+    sessions: Sessions,
+    guesses: Guesses,
+    audit: AuditLog,
+    oidc: Oidc | None,
+    *,
+    secure: bool,
 ) -> None:
     """Add the pages to the application."""
     hashing = asyncio.Semaphore(2)  # a guess costs 16 MiB and a core
@@ -79,7 +94,11 @@ def add_login(
         fields += _field(text(language, "login.password"), "password", "password", "current-password")
         lead, button = text(language, "login.lead"), text(language, "login.button")
         action = f"/login?next={quote(target, safe='')}"
-        return HTMLResponse(_page(language, "Ariane", lead, fields, error, action, button), status)
+        more = ""
+        if oidc is not None:
+            href = escape(f"/oidc/login?next={quote(target, safe='')}")
+            more = f'<a class="outside" href="{href}">{escape(text(language, "login.oidc"))}</a>'
+        return HTMLResponse(_page(language, "Ariane", lead, fields, error, action, button, more), status)
 
     def show_password(request: Request, csrf: str, error: str = "", status: int = 200) -> Response:
         language = preferred(request.headers.get("accept-language", ""))
@@ -131,6 +150,9 @@ def add_login(
         target = request.query_params.get("next", "/")
         return cookie(RedirectResponse(target if is_own_path(target) else "/", 303), token)
 
+    if oidc is not None:
+        add_oidc(app, oidc, show_login, cookie, sessions, audit, secure=secure)
+
     @app.get("/password")
     async def password_page(request: Request) -> Response:
         found = sessions.get(request.cookies.get(COOKIE))
@@ -142,6 +164,8 @@ def add_login(
         found = sessions.get(request.cookies.get(COOKIE))
         assert found is not None
         session, user = found
+        if session.outside is not None:
+            return Response("this account has no password here", 403)
         form = await _form(request)
         language = session.language
         address = request.client.host if request.client is not None else "?"
@@ -180,4 +204,54 @@ def add_login(
         sessions.close(request.cookies[COOKIE])
         response = RedirectResponse("/login", 303)
         response.delete_cookie(COOKIE, path="/")
+        return response
+
+
+def add_oidc(
+    app: FastAPI,
+    oidc: Oidc,
+    show_login: Callable[[Request, str, int], Response],
+    cookie: Callable[[Response, str], Response],
+    sessions: Sessions,
+    audit: AuditLog,
+    *,
+    secure: bool,
+) -> None:
+    """Add the login by a provider."""
+
+    @app.get("/oidc/login")
+    async def begin(request: Request) -> Response:
+        target = request.query_params.get("next", "/")
+        try:
+            state, address = await oidc.begin(target if is_own_path(target) else "/")
+        except OidcRefused as error:
+            return show_login(request, str(error), 502)
+        response = RedirectResponse(address, 303)
+        response.set_cookie(OIDC_COOKIE, state, max_age=600, httponly=True, samesite="lax", secure=secure, path="/oidc")
+        return response
+
+    @app.get("/oidc/callback")
+    async def finish(request: Request) -> Response:
+        address = request.client.host if request.client is not None else "?"
+        language = preferred(request.headers.get("accept-language", ""))
+        asked = request.query_params
+        try:
+            if asked.get("error"):
+                raise OidcRefused(f"the provider says: {asked['error'][:100]}")
+            user, target = await oidc.finish(
+                asked.get("state", ""), request.cookies.get(OIDC_COOKIE, ""), asked.get("code", "")
+            )
+        except OidcRefused as error:
+            audit.write("oidc", address, "login", f"refused: {error}")
+            return show_login(request, str(error), 403)
+        audit.write(user.name, address, "login", "done")
+        # The browser comes from another site, and would not send the strict cookie after a redirect: our own page
+        # leads on.
+        page = (
+            f'<!doctype html><html lang="{language}"><head><meta charset="utf-8"><title>Ariane</title>'
+            f'<meta http-equiv="refresh" content="0;url={escape(target)}"></head>'
+            f'<body><a href="{escape(target)}">Ariane</a></body></html>'
+        )
+        response = cookie(HTMLResponse(page), sessions.open(user, language=language))
+        response.delete_cookie(OIDC_COOKIE, path="/oidc")
         return response

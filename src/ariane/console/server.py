@@ -14,19 +14,26 @@ from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 from nicegui import app as ui_app
 from nicegui import ui
 
+from ariane.console.alarms import Alarms, RulesFile
 from ariane.console.audit import AuditLog
 from ariane.console.changes import Changes
 from ariane.console.cluster import Cluster
+from ariane.console.config_file import read_config
 from ariane.console.guard import COOKIE, Guard
 from ariane.console.history import History
 from ariane.console.login import add_login
+from ariane.console.notices import Notifier
+from ariane.console.oidc import Oidc
 from ariane.console.options import ConsoleOptions
+from ariane.console.pages.access import access_page
+from ariane.console.pages.alarms import alarms_page
 from ariane.console.pages.clients import producers_page, transactions_page
 from ariane.console.pages.cluster import broker_page, cluster_page
 from ariane.console.pages.dead_letters import dead_letters_page
 from ariane.console.pages.delays import delays_page
 from ariane.console.pages.frame import frame, title
 from ariane.console.pages.groups import group_page, groups_page
+from ariane.console.pages.history import history_page
 from ariane.console.pages.messages import message_page, messages_page
 from ariane.console.pages.people import audit_page, users_page
 from ariane.console.pages.topics import topic_page, topics_page
@@ -34,6 +41,7 @@ from ariane.console.pages.trace import trace_page
 from ariane.console.pages.view import View, page_link
 from ariane.console.rights import Role, may_see
 from ariane.console.sampler import Sampler
+from ariane.console.schemas import Schemas
 from ariane.console.sessions import Guesses, Sessions
 from ariane.console.users import Users
 from ariane.console.visitor import Visitor
@@ -54,6 +62,9 @@ BUILDERS: Final[dict[str, Callable[[View], Awaitable[None]]]] = {
     "producers": producers_page,
     "transactions": transactions_page,
     "delays": delays_page,
+    "history": history_page,
+    "alarms": alarms_page,
+    "access": access_page,
     "audit": audit_page,
     "users": users_page,
 }
@@ -82,12 +93,20 @@ class Console:
             self.one_time_password = self.users.add(FIRST_USER, Role.ADMIN)
         self.sessions = Sessions(self.users, env.clock, options.session_hours)
         self.audit = AuditLog(options.folder / "audit.jsonl", env.clock)
-        self.changes = Changes(self.users, self.audit, options.folder)
+        config = read_config(options.folder)
+        self.schemas = Schemas(config)
+        self.notifier = Notifier(config, env.clock)
+        rules = RulesFile(options.folder / "alarms.json")
+        self.changes = Changes(self.users, self.audit, options.folder, rules, self.notifier)
         self.clusters = {name: Cluster(name, client, env) for name, client in options.clusters.items()}
         self.history = History(options.folder / "history.sqlite", options.history_days)
         self.pages = frozenset(BUILDERS)
         self._clock = env.clock
-        self._sampler = Sampler(list(self.clusters.values()), self.history, env.clock, options.sample_seconds)
+        self.alarms = Alarms(options.folder / "alarms.sqlite", rules, env.clock)
+        self._sampler = Sampler(
+            list(self.clusters.values()), self.history, self.alarms, self.notifier, env.clock, options.sample_seconds
+        )
+        self._config = config
         self.port = options.port
         self._guesses = Guesses(env.clock)
         self._server: uvicorn.Server | None = None
@@ -106,7 +125,10 @@ class Console:
         """The web application."""
         app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=self._lifespan)
         secure = self.options.secure_cookies
-        add_login(app, self.users, self.sessions, self._guesses, self.audit, secure=secure)
+        oidc = None
+        if self._config.oidc is not None:
+            oidc = Oidc(self._config, self._config.oidc, self.url, self._clock)
+        add_login(app, self.users, self.sessions, self._guesses, self.audit, oidc, secure=secure)
 
         @app.get("/")
         async def home() -> Response:
@@ -142,18 +164,27 @@ class Console:
         for cluster in self.clusters.values():
             await cluster.start()
         self._sampler.start()
+        self.notifier.start()
         try:
             yield
         finally:
             await self._sampler.stop()
+            await self.notifier.stop()
             for cluster in self.clusters.values():
                 await cluster.stop()
             self.history.close()
+            self.alarms.close()
 
     async def start(self) -> None:
         """Listen; ListenFailed when that is not possible."""
         options = self.options
         ui_app.on_exception(lambda error: log.error("a page failed", exc_info=error))
+        family = socket.AF_INET6 if ":" in options.listen else socket.AF_INET
+        try:
+            listener = socket.create_server((options.listen, options.port), family=family)
+        except OSError as error:
+            raise ListenFailed(f"{options.listen}:{options.port}: {error}", options.port) from error
+        self.port = int(listener.getsockname()[1])
         config = uvicorn.Config(
             self.application(),
             host=options.listen,
@@ -168,12 +199,6 @@ class Console:
             limit_concurrency=500,
             timeout_graceful_shutdown=2,
         )
-        family = socket.AF_INET6 if ":" in options.listen else socket.AF_INET
-        try:
-            listener = socket.create_server((options.listen, options.port), family=family)
-        except OSError as error:
-            raise ListenFailed(f"{options.listen}:{options.port}: {error}", options.port) from error
-        self.port = int(listener.getsockname()[1])
         self._server = _Server(config)
         self._serving = asyncio.ensure_future(self._server.serve([listener]))
         while not self._server.started:

@@ -26,6 +26,8 @@ class Session:
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     language: str = "en"
     dark: bool = False
+    outside: User | None = None
+    """The user as a provider named it at the login, who has no account here."""
 
 
 class Sessions:
@@ -43,6 +45,8 @@ class Sessions:
         session = Session(
             user.name, user.password, self._clock.monotonic() + self._seconds, language=language, dark=dark
         )
+        if not user.password:
+            session.outside = user
         self._sessions[_key(token)] = session
         while len(self._sessions) > MOST:
             self._sessions.popitem(last=False)
@@ -53,9 +57,9 @@ class Sessions:
         if not token:
             return None
         session = self._sessions.get(_key(token))
-        user = self._users.get(session.name) if session is not None else None
         if session is None:
             return None
+        user = session.outside or self._users.get(session.name)
         if user is None or user.password != session.password or self._clock.monotonic() >= session.expires:
             del self._sessions[_key(token)]
             return None

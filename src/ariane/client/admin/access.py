@@ -64,17 +64,21 @@ class AccessAdmin(AdminRequests):
             files = {"": msgspec.json.decode(header.version, type=DataVersion, strict=False)}
         return AccessVersion(header.cluster_name, header.broker_name, header.broker_addr, files)
 
-    async def update_account(self, address: str, account: AccessAccount) -> None:
-        """Create an account on a broker, or change it."""
+    async def update_account(self, address: str, account: AccessAccount, *, clear: bool = False) -> None:
+        """Create an account on a broker, or change it. What is empty stays as it is; with `clear` it becomes empty.
+
+        Apache's brokers never empty anything: delete the account and create it again.
+        """
+        empty = "" if clear else None
         header = CreateAccessConfigRequest(
             account.access_key,
             account.secret_key,
-            account.white_remote_address,
+            account.white_remote_address or empty,
             account.admin,
             account.default_topic_perm,
             account.default_group_perm,
-            ",".join(account.topic_perms) or None,
-            ",".join(account.group_perms) or None,
+            ",".join(account.topic_perms) or empty,
+            ",".join(account.group_perms) or empty,
         )
         await self._running().wire.ask(address, RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, header)
 

@@ -1,52 +1,148 @@
 """Charts. Names from the cluster are drawn as text: a tooltip of HTML would run what they say."""
 
-from typing import Any
+from typing import Any, Final
 
 from nicegui import ui
 
+from ariane.console.pages.view import View
+
 Point = tuple[int, float]
-SMOOTH = {"type": "line", "showSymbol": False, "lineStyle": {"width": 2}, "areaStyle": {"opacity": 0.12}}
+COLORS: Final = ["#0f766e", "#2563eb", "#b45309", "#7c3aed", "#be123c", "#4d7c0f"]
+DARK_COLORS: Final = ["#2dd4bf", "#60a5fa", "#fbbf24", "#c4b5fd", "#fb7185", "#bef264"]
+RANGES: Final = {"1h": 1.0, "6h": 6.0, "24h": 24.0, "7d": 168.0}
+
+
+def style(view: View) -> dict[str, Any]:
+    """What all charts have."""
+    ink, line = ("#cbd5e1", "#334155") if view.visitor.session.dark else ("#475569", "#e2e8f0")
+    axis = {
+        "axisLabel": {"color": ink, "hideOverlap": True},
+        "axisLine": {"lineStyle": {"color": line}},
+        "splitLine": {"lineStyle": {"color": line}},
+        "nameTextStyle": {"color": ink},
+    }
+    return {
+        "color": DARK_COLORS if view.visitor.session.dark else COLORS,
+        "textStyle": {"color": ink},
+        "grid": {"left": 8, "right": 20, "top": 16, "bottom": 8, "containLabel": True},
+        "tooltip": {"trigger": "axis", "renderMode": "richText"},
+        "xAxis": dict(axis),
+        "yAxis": dict(axis),
+    }
+
+
+def picture(view: View, options: dict[str, Any], name: str, height: str = "14rem") -> ui.echart:
+    """A chart with a name for those who cannot see it."""
+    chart = ui.echart(options, renderer="svg").style(f"height: {height}; width: 100%")
+    chart.props["role"] = "img"
+    chart.props["aria-label"] = name
+    return chart
 
 
 class LineChart:
-    """Values over time."""
+    """Values over time: one line, or several with a legend."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, view: View, name: str, *, percent: bool = False) -> None:
         self._fresh: list[Point] = []
-        self._chart = ui.echart(
-            {
-                "color": ["#0f766e"],
-                "grid": {"left": 60, "right": 16, "top": 16, "bottom": 32},
-                "tooltip": {"trigger": "axis", "renderMode": "richText"},
-                "xAxis": {"type": "time"},
-                "yAxis": {"type": "value", "min": 0, "splitLine": {"lineStyle": {"opacity": 0.3}}},
-                "series": [{**SMOOTH, "name": name, "data": []}],
-            }
-        ).style("height: 14rem; width: 100%")
+        options = style(view)
+        options["xAxis"] |= {"type": "time", "splitLine": {"show": False}}
+        options["yAxis"] |= {"type": "value", "min": 0}
+        if percent:
+            options["yAxis"] |= {"max": 100, "name": "%"}
+            options["grid"]["top"] = 32
+        options["series"] = []
+        self._dark = view.visitor.session.dark
+        self._chart = picture(view, options, name)
+        self._name = name
 
     def show(self, kept: list[Point], now: Point | None = None) -> None:
-        """Show points; `now` is added to those that this page saw itself."""
+        """Show one line; `now` is added to those that this page saw itself."""
         if now is not None:
             self._fresh = [*self._fresh[-500:], now]
         last = kept[-1][0] if kept else 0
-        points = [*kept, *(point for point in self._fresh if point[0] > last)]
-        self._chart.options["series"][0]["data"] = [list(point) for point in points]
+        self.show_all({self._name: [*kept, *(point for point in self._fresh if point[0] > last)]})
+
+    def show_all(self, lines: dict[str, list[Point]]) -> None:
+        """Show lines by name."""
+        alone = len(lines) == 1
+        self._chart.options["series"] = [
+            {
+                "type": "line",
+                "showSymbol": len(points) < 3,
+                "lineStyle": {"width": 2},
+                "name": name,
+                "data": [[time, round(value, 3)] for time, value in points],
+                **({"areaStyle": {"opacity": 0.12}} if alone else {}),
+            }
+            for name, points in lines.items()
+        ]
+        if not alone:
+            ink = "#cbd5e1" if self._dark else "#475569"
+            self._chart.options["legend"] = {"type": "scroll", "bottom": 0, "textStyle": {"color": ink}}
+            self._chart.options["grid"]["bottom"] = 36
         self._chart.update()
 
 
-def line_chart(name: str) -> LineChart:
-    """A chart of one value over time."""
-    return LineChart(name)
+class RangeChoice:
+    """Buttons that choose how far back charts go; the choice is in the page's address."""
+
+    def __init__(self, view: View) -> None:
+        self.name = view.query.get("range", "1h")
+        if self.name not in RANGES:
+            self.name = "1h"
+        with ui.row().classes("gap-1") as row:
+            row.props["role"] = "group"
+            row.props["aria-label"] = view.t("range")
+            for name in RANGES:
+                query = {**view.query, "range": name}
+                target = view.link(view.page, **query)
+                button = ui.button(name, on_click=lambda target=target: ui.navigate.to(target))
+                button.classes("px-3").props("dense no-caps " + ("unelevated" if name == self.name else "flat"))
+                button.props["aria-pressed"] = "true" if name == self.name else "false"
+
+    @property
+    def hours(self) -> float:
+        """The chosen range."""
+        return RANGES[self.name]
 
 
-def bar_chart(labels: list[str], values: list[float]) -> None:
+class BarChart:
     """A bar for each label."""
-    options: dict[str, Any] = {
-        "color": ["#0f766e"],
-        "grid": {"left": 60, "right": 16, "top": 16, "bottom": 40},
-        "tooltip": {"trigger": "axis", "renderMode": "richText"},
-        "xAxis": {"type": "category", "data": labels},
-        "yAxis": {"type": "value", "minInterval": 1},
-        "series": [{"type": "bar", "data": values, "itemStyle": {"borderRadius": [4, 4, 0, 0]}}],
-    }
-    ui.echart(options).style("height: 18rem; width: 100%")
+
+    def __init__(self, view: View, name: str) -> None:
+        options = style(view)
+        options["xAxis"] |= {"type": "category", "data": [], "splitLine": {"show": False}}
+        options["yAxis"] |= {"type": "value", "minInterval": 1}
+        options["series"] = [
+            {"type": "bar", "barMaxWidth": 56, "data": [], "itemStyle": {"borderRadius": [4, 4, 0, 0]}}
+        ]
+        self._chart = picture(view, options, name, "16rem")
+
+    def show(self, labels: list[str], values: list[float]) -> None:
+        """Show other bars."""
+        self._chart.options["xAxis"]["data"] = labels
+        self._chart.options["series"][0]["data"] = values
+        self._chart.update()
+
+
+def sparkline(points: list[Point]) -> None:
+    """A small line without numbers, beside the number itself; nothing of fewer than two points."""
+    if len(points) < 2:
+        return
+    with ui.element("svg").classes("spark") as drawing:
+        drawing.props["viewBox"] = "0 0 100 30"
+        drawing.props["preserveAspectRatio"] = "none"
+        drawing.props["aria-hidden"] = "true"
+        line = ui.element("polyline")
+        line.props["points"] = spark_points([value for _, value in points[-60:]])
+
+
+def spark_points(values: list[float]) -> str:
+    """The points of a line in a box of 100 by 30.
+
+    >>> spark_points([0, 10])
+    '0.0,29.0 100.0,1.0'
+    """
+    top = max(values, default=0) or 1
+    step = 100 / max(1, len(values) - 1)
+    return " ".join(f"{number * step:.1f},{29 - 28 * value / top:.1f}" for number, value in enumerate(values))

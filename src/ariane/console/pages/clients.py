@@ -19,7 +19,7 @@ async def producers_page(view: View) -> None:
         Column("broker", view.t("column.broker")),
         Column("last", view.t("column.last_seen"), "time"),
     ]
-    table = DataTable(view, "producers", columns, "key")
+    table = DataTable(view, "producers", columns, "key", empty=view.t("producers.none"))
 
     async def load() -> None:
         rows = [
@@ -50,7 +50,16 @@ async def transactions_page(view: View) -> None:
         Column("checks", view.t("column.checks"), "number"),
         Column("open", view.t("column.open_for"), "duration"),
     ]
-    table = DataTable(view, "transactions", columns, "id", sort="open", descending=True, select=True)
+    table = DataTable(
+        view,
+        "transactions",
+        columns,
+        "id",
+        sort="open",
+        descending=True,
+        select=True,
+        empty=view.t("transactions.none"),
+    )
     if view.visitor.may("transaction.end"):
         with table.bar:
             for commit in (True, False):

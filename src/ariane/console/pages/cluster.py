@@ -1,17 +1,22 @@
 """The cluster as a picture, and one broker: figures, options, draining, promotion."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from nicegui import ui
 
 from ariane.client.admin.brokers import BrokerStatus
 from ariane.console.changes import SAFE_OPTIONS
+from ariane.console.pages.charts import LineChart, RangeChoice, sparkline
 from ariane.console.pages.dialogs import ask, confirm
-from ariane.console.pages.frame import facts, panel, title
+from ariane.console.pages.frame import empty, panel, title
 from ariane.console.pages.tables import Column, DataTable
-from ariane.console.pages.view import View, bytes_text
+from ariane.console.pages.tiles import Tiles
+from ariane.console.pages.view import View, bytes_text, count_text, without_secret
+from ariane.console.sampler import broker_key, disk_ratio
 from ariane.errors import ArianeError
+
+LATE_BYTES: Final = 1 << 20  # a copy that lacks more is marked
 
 
 def number(one: BrokerStatus, name: str) -> float:
@@ -23,72 +28,141 @@ def number(one: BrokerStatus, name: str) -> float:
 
 
 async def cluster_page(view: View) -> None:
-    """Name servers, masters and slaves with live rates, lag between copies and disk."""
+    """Name servers, and broker sets with their copies: live rates, lag between copies, disk."""
     title(view.t("page.cluster"), view.t("cluster.lead"))
-    tiles = ui.element("div").classes("tiles")
-    servers = ui.row().classes("w-full justify-center gap-2")
-    ui.element("div").classes("wire")
-    picture = ui.element("div").classes("map")
+    tiles = Tiles()
+    with ui.element("section").classes("topology") as topology:
+        topology.props["aria-label"] = view.t("cluster.picture")
+    drawn = Topology(view, topology)
 
     async def load() -> None:
         brokers = await view.cluster.brokers()
         names = await view.cluster.admin.name_servers()
+        ledgers = await view.cluster.ledger_groups()
         masters = [one for one in brokers if one.broker_id == 0]
-        tiles.clear()
-        with tiles:
-            tile(view.t("cluster.brokers"), str(len(brokers)))
-            tile(view.t("cluster.silent"), str(sum(one.error is not None for one in brokers)))
-            tile(view.t("cluster.in"), f"{sum(one.in_tps for one in masters):,.1f}/s")
-            tile(view.t("cluster.out"), f"{sum(one.out_tps for one in masters):,.1f}/s")
-            tile(
-                view.t("cluster.disk"), f"{max((number(one, 'commitLogDiskRatio') for one in brokers), default=0):.0%}"
-            )
-        servers.clear()
-        with servers:
-            for name in names:
-                ui.chip(name, icon="dns").props("outline color=primary")
-        picture.clear()
-        with picture:
-            ends = {one.name: number(one, "commitLogMaxOffset") for one in masters}
-            for one in brokers:
-                broker_card(view, one, ends.get(one.name))
-            if not brokers:
-                ui.label(view.t("cluster.none")).classes("warn")
+        lag = sum(one.lag for one in await view.cluster.groups())
+        tiles.show(
+            {
+                view.t("cluster.brokers"): f"{sum(one.error is None for one in brokers)} / {len(brokers)}",
+                view.t("cluster.in"): f"{count_text(sum(one.in_tps for one in masters))}/s",
+                view.t("cluster.out"): f"{count_text(sum(one.out_tps for one in masters))}/s",
+                view.t("cluster.lag"): count_text(lag),
+                view.t("cluster.disk"): f"{max((disk_ratio(one) for one in brokers), default=0):.0%}",
+                view.t(
+                    "cluster.alarms"
+                ): f"{sum(one.cluster == view.cluster.name for one in view.console.alarms.active)}",
+            }
+        )
+        drawn.show(names, brokers, ledgers)
 
     view.every(3.0, load)
 
 
-def tile(name: str, value: str) -> None:
-    """A figure in large letters."""
-    with ui.element("div").classes("tile"):
-        ui.label(name).classes("tile-name")
-        ui.label(value).classes("tile-value")
+class Topology:
+    """The picture: drawn again when brokers come or go, otherwise only its numbers change."""
+
+    def __init__(self, view: View, place: ui.element) -> None:
+        self._view = view
+        self._place = place
+        self._shape: object = None
+        self._cards: dict[str, BrokerCard] = {}
+
+    def show(self, names: list[str], brokers: list[BrokerStatus], ledgers: set[str]) -> None:
+        """Show the brokers as they are now."""
+        sets: dict[str, list[BrokerStatus]] = {}
+        for one in brokers:
+            sets.setdefault(one.name, []).append(one)
+        shape = names, [(one.name, one.broker_id, one.address, one.error is None) for one in brokers], ledgers
+        if shape != self._shape:
+            self._shape = shape
+            self._draw(names, sets, ledgers)
+        for copies in sets.values():
+            end = next(
+                (number(one, "commitLogMaxOffset") for one in copies if one.broker_id == 0 and not one.error), None
+            )
+            for one in copies:
+                self._cards[one.address].show(one, end)
+
+    def _draw(self, names: list[str], sets: dict[str, list[BrokerStatus]], ledgers: set[str]) -> None:
+        view = self._view
+        self._place.clear()
+        self._cards = {}
+        with self._place:
+            with ui.element("div").classes("servers"):
+                for name in names:
+                    with ui.element("div").classes("server"):
+                        ui.icon("dns").props("aria-hidden=true")
+                        ui.label(name)
+            if not sets:
+                empty(view.t("cluster.none"), "cloud_off")
+                return
+            ui.element("div").classes("trunk")
+            with ui.element("div").classes("sets"):
+                for name, copies in sets.items():
+                    with ui.element("div").classes("set"), ui.element("div").classes("set-box"):
+                        with ui.element("div").classes("set-name"):
+                            ui.label(name).classes("set-title")
+                            kind = "ledger" if name in ledgers else "set" if len(copies) > 1 else "single"
+                            ui.label(view.t(f"cluster.{kind}")).classes("soft")
+                        for one in copies:
+                            self._cards[one.address] = BrokerCard(view, one, ledger=name in ledgers)
 
 
-def broker_card(view: View, one: BrokerStatus, master_end: float | None) -> None:
-    """A broker of the picture."""
-    kind = "gone" if one.error is not None else "master" if one.broker_id == 0 else "slave"
-    with ui.element("div").classes(f"broker-card {kind}"):
-        with ui.row().classes("w-full items-center justify-between no-wrap"):
-            link = ui.element("a").classes("broker-name")
-            link.props["href"] = view.link("broker", address=one.address)
-            with link:
-                ui.label(one.name)
-            role = view.t("broker.master") if one.broker_id == 0 else view.t("broker.slave", id=one.broker_id)
-            ui.badge(role).props("color=primary" if one.broker_id == 0 else "color=secondary")
-        ui.label(f"{one.address} · {one.version or '-'}").classes("soft")
+class BrokerCard:
+    """A broker of the picture, and above a copy what it lacks."""
+
+    def __init__(self, view: View, one: BrokerStatus, *, ledger: bool) -> None:
+        self._view = view
+        self._copy: ui.element | None = None
+        if one.broker_id != 0:
+            with ui.element("div").classes("copy") as self._copy:
+                ui.icon("south").props("aria-hidden=true")
+                self._behind = ui.label()
+        kind = "gone" if one.error is not None else "master" if one.broker_id == 0 else "slave"
+        roles = ("broker.leader", "broker.follower") if ledger else ("broker.master", "broker.slave")
+        with ui.element("div").classes(f"broker-card {kind}"):
+            with ui.row().classes("w-full items-center gap-2 no-wrap"):
+                ui.element("span").classes("dot")
+                link = ui.element("a").classes("broker-name")
+                link.props["href"] = view.link("broker", address=one.address)
+                with link:
+                    ui.label(one.address)
+                ui.label(view.t(roles[0] if one.broker_id == 0 else roles[1], id=one.broker_id)).classes(
+                    "badge-role ml-auto"
+                )
+            if one.error is not None:
+                ui.label(one.error).classes("problem")
+                return
+            with ui.element("div").classes("rates"):
+                ui.icon("south_east").classes("rate-icon").props("aria-hidden=true")
+                self._incoming = ui.label()
+                ui.icon("north_east").classes("rate-icon").props("aria-hidden=true")
+                self._outgoing = ui.label()
+            sparkline(view.trend("in", broker_key(one), 1.0))
+            self._bar = ui.linear_progress(0, show_value=False, size="6px").props("rounded")
+            self._bar.props["aria-label"] = view.t("cluster.disk")
+            self._disk = ui.label().classes("soft")
+
+    def show(self, one: BrokerStatus, end: float | None) -> None:
+        """Show the figures of now."""
+        view = self._view
+        if self._copy is not None:
+            behind = None if end is None or one.error else max(0.0, end - number(one, "commitLogMaxOffset"))
+            late = behind is None or behind > LATE_BYTES
+            self._copy.classes(add="late" if late else "", remove="" if late else "late")
+            self._behind.set_text(
+                view.t("broker.copy.unknown") if behind is None
+                else view.t("broker.copy.same") if behind == 0
+                else view.t("broker.copy", bytes=bytes_text(behind))
+            )  # fmt: skip
         if one.error is not None:
-            ui.label(one.error).classes("problem")
             return
-        ui.label(view.t("broker.rates", incoming=f"{one.in_tps:,.1f}", outgoing=f"{one.out_tps:,.1f}"))
-        ratio = number(one, "commitLogDiskRatio")
-        bar = ui.linear_progress(min(1.0, max(0.0, ratio)), show_value=False, size="8px")
-        bar.props("rounded color=negative" if ratio > 0.85 else "rounded")
-        bar.props["aria-label"] = view.t("cluster.disk")
-        ui.label(view.t("broker.disk", ratio=f"{ratio:.0%}")).classes("soft")
-        if one.broker_id != 0 and master_end is not None:
-            behind = max(0.0, master_end - number(one, "commitLogMaxOffset"))
-            ui.label(view.t("broker.copy", bytes=bytes_text(behind))).classes("soft")
+        self._incoming.set_text(view.t("broker.in", rate=count_text(one.in_tps)))
+        self._outgoing.set_text(view.t("broker.out", rate=count_text(one.out_tps)))
+        ratio = disk_ratio(one)
+        self._bar.set_value(round(ratio, 3))
+        self._bar.props("color=negative" if ratio > 0.85 else "color=primary")
+        self._disk.set_text(view.t("broker.disk", ratio=f"{ratio:.0%}", version=one.version or "-"))
 
 
 async def broker_page(view: View) -> None:
@@ -111,16 +185,16 @@ async def broker_page(view: View) -> None:
             ui.button(view.t("broker.promote"), icon="upgrade", on_click=lambda: promote(view, one)).props(
                 "outline no-caps"
             )
-    with panel(view.t("broker.status")):
-        facts(
-            [
-                (view.t("column.cluster"), one.cluster),
-                (view.t("column.version"), one.version),
-                (view.t("cluster.in"), f"{one.in_tps:,.1f}/s"),
-                (view.t("cluster.out"), f"{one.out_tps:,.1f}/s"),
-                (view.t("cluster.disk"), f"{number(one, 'commitLogDiskRatio'):.0%}"),
-            ]
-        )
+    tiles = Tiles()
+    with panel(view.t("broker.trend")):
+        chosen = RangeChoice(view)
+        with ui.element("div").classes("two"):
+            with ui.column().classes("gap-0 min-w-0"):
+                ui.label(view.t("broker.rates")).classes("chart-name")
+                rates = LineChart(view, view.t("broker.rates"))
+            with ui.column().classes("gap-0 min-w-0"):
+                ui.label(view.t("history.disk")).classes("chart-name")
+                disk = LineChart(view, view.t("cluster.disk"), percent=True)
     with ui.expansion(view.t("broker.figures")).classes("panel"):
         figures = DataTable(view, f"{one.name}-status", two_columns(view), "name", page=50)
     with panel(view.t("broker.options")):
@@ -135,6 +209,26 @@ async def broker_page(view: View) -> None:
                 )
 
     async def load() -> None:
+        now = next((status for status in await view.cluster.brokers() if status.address == address), one)
+        tiles.show(
+            {
+                view.t("cluster.in"): f"{count_text(now.in_tps)}/s",
+                view.t("cluster.out"): f"{count_text(now.out_tps)}/s",
+                view.t("cluster.disk"): f"{disk_ratio(now):.0%}",
+                view.t("broker.log"): bytes_text(number(now, "commitLogMaxOffset") - number(now, "commitLogMinOffset")),
+                view.t("column.version"): now.version or "-",
+                view.t("column.cluster"): now.cluster,
+            }
+        )
+        key = broker_key(one)
+        rates.show_all(
+            {
+                view.t("cluster.in"): view.trend("in", key, chosen.hours),
+                view.t("cluster.out"): view.trend("out", key, chosen.hours),
+            }
+        )
+        ratios = [(time, value * 100) for time, value in view.trend("disk", key, chosen.hours)]
+        disk.show_all({view.t("cluster.disk"): ratios})
         stats = await view.cluster.ask(f"stats {address}", 2.0, lambda: view.cluster.admin.broker_stats(address))
         await figures.fill([{"name": name, "value": value} for name, value in stats.items()])
         try:
@@ -145,18 +239,12 @@ async def broker_page(view: View) -> None:
             found = {"": str(error)}
         yes = view.t("yes")
         rows = [
-            {"name": name, "value": shown_option(name, value), "safe": yes if name in SAFE_OPTIONS else ""}
+            {"name": name, "value": without_secret(name, value), "safe": yes if name in SAFE_OPTIONS else ""}
             for name, value in found.items()
         ]
         await options.fill(rows)
 
     view.every(5.0, load)
-
-
-def shown_option(name: str, value: str) -> str:
-    """The value of an option as a page shows it: no secrets."""
-    secret = any(word in name.lower() for word in ("secret", "password", "token"))
-    return "***" if secret and value else value
 
 
 def two_columns(view: View) -> list[Column]:
@@ -198,5 +286,6 @@ async def configure(view: View, address: str) -> None:
     option, value = str(asked["option"]), str(asked["value"])
     text = view.t("broker.configure.text", option=option, before=found.get(option, ""), after=value, address=address)
     if await confirm(view, view.t("broker.configure"), text):
-        work = view.console.changes.configure_broker(view.visitor, view.cluster, address, option, value)
+        before = found.get(option, "")
+        work = view.console.changes.configure_broker(view.visitor, view.cluster, address, option, value, before)
         await view.attempt(work, view.t("done"))

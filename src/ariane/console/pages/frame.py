@@ -20,15 +20,27 @@ ICONS: Final = {
     "producers": "upload",
     "transactions": "handshake",
     "delays": "schedule",
+    "history": "show_chart",
+    "alarms": "notifications",
+    "access": "key",
     "audit": "history",
     "users": "manage_accounts",
 }
 """The pages of the navigation; the others are reached from these."""
+KEYS_OF: Final = {
+    "cluster": "c", "topics": "t", "groups": "g", "messages": "m", "trace": "r", "dead-letters": "d",
+    "producers": "p", "transactions": "x", "delays": "w", "history": "h", "alarms": "a", "access": "k",
+    "audit": "l", "users": "u",
+}  # fmt: skip
+"""The key that opens a page after `g`."""
+SECTIONS: Final = {"cluster": "see", "messages": "find", "history": "watch", "access": "manage"}
+"""The page that begins a section of the navigation."""
 PARENTS: Final = {"broker": "cluster", "topic": "topics", "group": "groups", "message": "messages"}
 
 STYLE: Final = """
-:root { --accent: #0f766e; --line: #e2e8f0; --soft: #475569; --paper: #ffffff; --ground: #f1f5f9; }
-.body--dark { --accent: #2dd4bf; --line: #334155; --soft: #a3b3c7; --paper: #1e293b; --ground: #0f172a; }
+:root { --accent: #0f766e; --line: #e2e8f0; --soft: #475569; --paper: #ffffff; --ground: #f1f5f9; --wire: #94a3b8; }
+.body--dark { --accent: #2dd4bf; --line: #334155; --soft: #a3b3c7; --paper: #1e293b; --ground: #0f172a;
+  --wire: #64748b; }
 body { font-family: system-ui, "Noto Sans CJK SC", sans-serif; }
 .q-layout, body.body--light { background: var(--ground); } body.body--dark { background: var(--ground); }
 .console-header { background: #134e4a !important; color: #fff; }
@@ -63,27 +75,73 @@ a:focus-visible, button:focus-visible { outline: 3px solid #5eead4 !important; o
 .warn { background: #fef3c7; color: #713f12; border-radius: .5rem; padding: .5rem .75rem; width: 100%; }
 .dialog { min-width: min(30rem, 92vw); max-width: 60rem; } .dialog-title { font-size: 1.15rem; font-weight: 600; }
 .dialog-text { color: var(--soft); white-space: pre-line; }
-.map { display: grid; grid-template-columns: repeat(auto-fill, minmax(17rem, 1fr)); gap: 1rem; width: 100%; }
 .broker-card { border: 1px solid var(--line); border-left: 4px solid var(--accent); border-radius: .75rem;
   background: var(--paper); padding: .85rem 1rem; display: flex; flex-direction: column; gap: .35rem; width: 100%; }
 .broker-card.slave { border-left-color: #64748b; } .broker-card.gone { border-left-color: #dc2626; }
 .broker-name { font-weight: 600; color: inherit; text-decoration: none; overflow-wrap: anywhere; }
 .facts { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem; font-size: .92rem; width: 100%; }
 .facts .fact-name { color: var(--soft); } .facts .fact-value { overflow-wrap: anywhere; }
-.wire { height: 1.25rem; width: 2px; background: var(--line); margin: 0 auto; }
+.nav-section { color: var(--soft); font-size: .72rem; font-weight: 600; text-transform: uppercase;
+  letter-spacing: .06em; padding: .9rem .75rem .25rem; } .nav-section:first-child { padding-top: 0; }
+.nav-count { margin-left: auto; background: #b91c1c; color: #fff; border-radius: 1rem; font-size: .75rem;
+  padding: 0 .5rem; font-weight: 600; }
+.crumb { font-size: .88rem; color: var(--accent); text-decoration: none; margin-bottom: -.75rem; }
+.crumb:hover { text-decoration: underline; }
+.topology { background: var(--paper); border: 1px solid var(--line); border-radius: .75rem; padding: 1.25rem;
+  width: 100%; overflow: hidden; }
+.servers { display: flex; flex-wrap: wrap; justify-content: center; gap: .6rem; }
+.server { display: flex; align-items: center; gap: .5rem; padding: .4rem .9rem; border-radius: 2rem;
+  background: color-mix(in srgb, var(--accent) 12%, var(--paper)); border: 1px solid var(--accent);
+  font-size: .9rem; font-variant-numeric: tabular-nums; }
+.trunk { width: 2px; height: 1.4rem; background: var(--wire); margin: 0 auto; }
+.sets { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(18rem, 100%), 1fr)); gap: 0 1rem; }
+.set { position: relative; padding: 1.4rem .5rem 1rem; border-top: 2px solid var(--wire); margin: 0 -.5rem; }
+.set::before { content: ""; position: absolute; top: 0; left: 50%; width: 2px; height: 1.4rem;
+  background: var(--wire); }
+.set-box { border: 1px dashed var(--wire); border-radius: .9rem; padding: .75rem; display: flex; flex-direction: column;
+  max-width: 26rem; margin: 0 auto; }
+.set-name { display: flex; justify-content: space-between; gap: .5rem; align-items: baseline; padding: 0 .25rem .5rem; }
+.set-title { font-weight: 650; overflow-wrap: anywhere; }
+.copy { display: flex; align-items: center; justify-content: center; gap: .35rem; font-size: .82rem; color: var(--soft);
+  padding: .3rem 0; } .copy.late { color: #b45309; font-weight: 600; } .body--dark .copy.late { color: #fbbf24; }
+.rates { display: flex; gap: .3rem; font-variant-numeric: tabular-nums; font-size: .95rem; align-items: center; }
+.rate-icon { color: var(--accent); font-size: 1rem; } .rate-icon:not(:first-child) { margin-left: .9rem; }
+.spark { width: 100%; height: 2rem; display: block; } .spark polyline { fill: none; stroke: var(--accent);
+  stroke-width: 1.6; vector-effect: non-scaling-stroke; }
+.dot { width: .6rem; height: .6rem; border-radius: 50%; background: #16a34a; flex: none; }
+.gone .dot { background: #dc2626; } .badge-role { font-size: .75rem; padding: .1rem .5rem; border-radius: 1rem;
+  background: var(--ground); color: var(--soft); } .master .badge-role { background: #0f766e; color: #fff; }
+.empty { display: flex; flex-direction: column; align-items: center; gap: .4rem; padding: 2rem 1rem; color: var(--soft);
+  text-align: center; width: 100%; } .empty .q-icon { font-size: 2.2rem; opacity: .6; }
+.good-note { background: #dcfce7; color: #14532d; border-radius: .5rem; padding: .5rem .75rem; width: 100%; }
+.steps { display: flex; flex-direction: column; gap: .5rem; width: 100%; }
+.step { display: flex; gap: .6rem; align-items: flex-start; } .step .q-icon { font-size: 1.3rem; }
+.search-grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(15rem, 100%), 1fr)); gap: .75rem;
+  width: 100%; align-items: center; }
+.chart-name { color: var(--soft); font-size: .88rem; }
+.two { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(28rem, 100%), 1fr)); gap: 1rem; width: 100%; }
 .soft { color: var(--soft); font-size: .88rem; }
 @media (max-width: 600px) { .content { padding: .75rem; } .hide-phone { display: none !important; } }
 """
 KEYS: Final = """
 <script>
-document.addEventListener('keydown', event => {
-  const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
-  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === '/') {
-    const field = document.querySelector('.table-filter input');
-    if (field) { field.focus(); event.preventDefault(); }
-  }
-});
+(() => {
+  let prefix = false;
+  document.addEventListener('keydown', event => {
+    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === '/') {
+      const field = [...document.querySelectorAll('.table-filter input')].find(one => one.offsetParent);
+      if (field) { field.focus(); event.preventDefault(); }
+    } else if (event.key === '?') {
+      document.querySelector('.keys-button').click();
+    } else if (prefix) {
+      const target = document.querySelector(`nav [data-key="${CSS.escape(event.key)}"]`);
+      if (target) target.click();
+    }
+    prefix = !prefix && event.key === 'g';
+  });
+})();
 </script>
 """
 
@@ -94,6 +152,7 @@ def frame(view: View) -> Iterator[None]:
     session, user = view.visitor.session, view.visitor.user
     ui.add_css(STYLE)
     ui.add_head_html(KEYS)
+    ui.add_head_html(f"<script>document.documentElement.lang = '{session.language}'</script>")
     ui.colors(primary="#0f766e", secondary="#475569", accent="#0f766e", positive="#15803d", negative="#b91c1c")
     ui.dark_mode(session.dark)
     ui.page_title(f"{view.t('page.' + view.page)} · {view.cluster.name} · Ariane")
@@ -107,19 +166,30 @@ def frame(view: View) -> Iterator[None]:
         ui.navigate.reload()
 
     current = PARENTS.get(view.page, view.page)
-    drawer = ui.left_drawer(value=None).classes("console-drawer").props("width=220 breakpoint=900 show-if-above")
+    # Quasar opens it above the breakpoint; asking the browser for its width, as value=None does, would delay each page.
+    drawer = ui.left_drawer(value=False).classes("console-drawer").props("width=220 breakpoint=900 show-if-above")
+    alarms = sum(one.cluster == view.cluster.name for one in view.console.alarms.active)
     with drawer:
         navigation = ui.element("nav").classes("w-full")
         navigation.props["aria-label"] = view.t("navigation")
         with navigation:
+            section = ""
             for name, icon in ICONS.items():
-                if name in view.console.pages and may_see(user.role, name):
-                    with ui.element("a").classes("nav-item") as item:
-                        item.props["href"] = view.link(name)
-                        if name == current:
-                            item.props["aria-current"] = "page"
-                        ui.icon(icon).props("aria-hidden=true")
-                        ui.label(view.t(f"page.{name}"))
+                section = SECTIONS.get(name, "") or section
+                if name not in view.console.pages or not may_see(user.role, name):
+                    continue
+                if section:
+                    ui.label(view.t(f"section.{section}")).classes("nav-section")
+                    section = ""
+                with ui.element("a").classes("nav-item") as item:
+                    item.props["href"] = view.link(name)
+                    item.props["data-key"] = KEYS_OF[name]
+                    if name == current:
+                        item.props["aria-current"] = "page"
+                    ui.icon(icon).props("aria-hidden=true")
+                    ui.label(view.t(f"page.{name}"))
+                    if name == "alarms" and alarms:
+                        ui.label(f"{alarms}").classes("nav-count")
     with ui.header().classes("console-header items-center gap-2 px-3 py-2"):
         menu = ui.button(icon="menu", on_click=drawer.toggle).props("flat round dense color=white")
         menu.props["aria-label"] = view.t("navigation")
@@ -135,6 +205,9 @@ def frame(view: View) -> Iterator[None]:
         else:
             ui.label(view.cluster.name).classes("opacity-80 hide-phone")
         ui.space()
+        keys = ui.button(icon="keyboard", on_click=lambda: show_keys(view)).props("flat round dense color=white")
+        keys.classes("keys-button hide-phone")
+        keys.props["aria-label"] = view.t("keys")
         with ui.button(icon="translate").props("flat round dense color=white") as languages:
             languages.props["aria-label"] = view.t("language")
             with ui.menu():
@@ -149,16 +222,41 @@ def frame(view: View) -> Iterator[None]:
             with ui.menu(), ui.column().classes("p-3 gap-2"):
                 ui.label(user.name).classes("font-semibold")
                 ui.label(view.t(f"role.{user.role.name.lower()}")).classes("soft")
-                ui.button(view.t("password.title"), on_click=lambda: ui.navigate.to("/password")).props(
-                    "flat no-caps dense"
-                )
+                if session.outside is None:
+                    ui.button(view.t("password.title"), on_click=lambda: ui.navigate.to("/password")).props(
+                        "flat no-caps dense"
+                    )
                 with ui.element("form").props("method=post action=/logout"):
                     hidden = ui.element("input").props("type=hidden name=csrf")
                     hidden.props["value"] = session.csrf
                     with ui.element("button").props("type=submit").classes("nav-item"):
                         ui.label(view.t("logout"))
     with ui.element("main").classes("content column"):
+        if view.page in PARENTS:
+            with ui.element("a").classes("crumb") as crumb:
+                crumb.props["href"] = view.link(current)
+                ui.label(f"‹ {view.t('page.' + current)}")
         yield
+
+
+def show_keys(view: View) -> None:
+    """The keys that pages know."""
+    with ui.dialog() as dialog, ui.card().classes("dialog"):
+        ui.label(view.t("keys")).classes("dialog-title")
+        pages = [
+            (f"g {key}", view.t(f"page.{name}")) for name, key in KEYS_OF.items() if may_see(view.visitor.role, name)
+        ]
+        facts([("/", view.t("keys.filter")), ("?", view.t("keys")), *pages])
+        ui.button(view.t("close"), on_click=dialog.close).props("flat no-caps")
+    dialog.on("hide", dialog.delete)
+    dialog.open()
+
+
+def empty(text: str, icon: str = "inbox") -> None:
+    """What a page says instead of nothing."""
+    with ui.element("div").classes("empty"):
+        ui.icon(icon).props("aria-hidden=true")
+        ui.label(text)
 
 
 def title(text: str, lead: str | None = None) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 from nicegui import ui
 
+from ariane.client.admin.lag import SubscriptionVariant
 from ariane.client.admin.offsets import END, OffsetReset
-from ariane.console.pages.charts import line_chart
-from ariane.console.pages.cluster import tile
+from ariane.console.pages.charts import LineChart, RangeChoice
 from ariane.console.pages.dialogs import ask, confirm
 from ariane.console.pages.frame import facts, panel, title
 from ariane.console.pages.tables import Column, DataTable, Row
-from ariane.console.pages.topics import done
-from ariane.console.pages.view import View, duration_text, time_text
+from ariane.console.pages.tiles import Tiles
+from ariane.console.pages.view import View, count_text, duration_text, time_text, without_secret
 from ariane.message import RETRY_PREFIX
 
 
@@ -34,7 +34,9 @@ async def groups_page(view: View) -> None:
         Column("last", view.t("column.last_consumed"), "time"),
         Column("retries", view.t("column.retries"), "number"),
     ]
-    table = DataTable(view, "groups", columns, "name", sort="lag", descending=True, enrich=with_clients)
+    table = DataTable(
+        view, "groups", columns, "name", sort="lag", descending=True, enrich=with_clients, empty=view.t("groups.none")
+    )
     if view.visitor.may("group.create"):
         with table.bar:
             ui.button(view.t("group.create"), icon="add", on_click=lambda: create(view)).props("unelevated no-caps")
@@ -87,10 +89,17 @@ async def group_page(view: View) -> None:
             ui.button(view.t("group.delete"), icon="delete", on_click=lambda: delete(view, name)).props(
                 "outline no-caps color=negative"
             )
-    tiles = ui.element("div").classes("tiles")
+    tiles = Tiles()
     warnings = ui.column().classes("w-full gap-2")
     with panel(view.t("group.trend")):
-        chart = line_chart(view.t("column.lag"))
+        chosen = RangeChoice(view)
+        with ui.element("div").classes("two"):
+            with ui.column().classes("gap-0 min-w-0"):
+                ui.label(view.t("column.lag")).classes("chart-name")
+                chart = LineChart(view, view.t("column.lag"))
+            with ui.column().classes("gap-0 min-w-0"):
+                ui.label(view.t("group.behind")).classes("chart-name")
+                behind = LineChart(view, view.t("group.behind"))
     with panel(view.t("group.queues")):
         queues = DataTable(
             view,
@@ -109,6 +118,7 @@ async def group_page(view: View) -> None:
             "key",
             sort="lag",
             descending=True,
+            small=True,
         )
     with panel(view.t("group.clients")):
         clients = DataTable(
@@ -123,6 +133,8 @@ async def group_page(view: View) -> None:
             ],
             "client",
             select=True,
+            small=True,
+            empty=view.t("group.offline"),
         )
         with clients.bar:
             ui.button(view.t("group.running"), icon="info", on_click=lambda: running(view, name, clients)).props(
@@ -132,22 +144,23 @@ async def group_page(view: View) -> None:
     async def load() -> None:
         found = await view.cluster.group(name)
         forms = {client: one.expressions for one in found.variants for client in one.clients}
-        tiles.clear()
-        with tiles:
-            tile(view.t("column.lag"), f"{found.lag:,}")
-            tile(view.t("column.behind"), duration_text(found.behind_ms))
-            tile(view.t("column.clients"), str(len(found.clients)))
-            tile(view.t("group.rate"), f"{found.consume_tps:,.1f}/s")
-            tile(view.t("group.model"), f"{found.message_model or '-'}")
+        tiles.show(
+            {
+                view.t("column.lag"): count_text(found.lag),
+                view.t("column.behind"): duration_text(found.behind_ms),
+                view.t("column.clients"): str(len(found.clients)),
+                view.t("group.rate"): f"{count_text(found.consume_tps)}/s",
+                view.t("group.model"): f"{found.message_model or '-'}",
+            }
+        )
         warnings.clear()
         with warnings:
             if found.abandoned:
                 ui.label(view.t("group.abandoned")).classes("warn")
             if found.in_conflict:
                 ui.label(view.t("group.conflict")).classes("problem").props("role=alert")
-                for one in found.variants:
-                    wanted = "; ".join(f"{topic}: {words}" for topic, words in sorted(one.expressions.items()))
-                    ui.label(f"{', '.join(one.clients)} → {wanted or '-'}").classes("mono")
+                for line in conflict_lines(view, found.variants):
+                    ui.label(line).classes("mono")
             for blocked in found.blocked:
                 where = f"{blocked.queue.topic} {blocked.queue.broker_name}:{blocked.queue.queue_id}"
                 ui.label(f"{where}: {blocked.blocked}").classes("warn")
@@ -175,14 +188,42 @@ async def group_page(view: View) -> None:
                     "address": one.client_addr,
                     "language": one.language,
                     "version": str(one.version),
-                    "subscription": "; ".join(f"{key}: {value}" for key, value in forms.get(one.client_id, {}).items()),
+                    "subscription": subscription_text(forms.get(one.client_id, {})),
                 }
                 for one in found.clients
             ]
         )
-        chart.show(view.console.history.series(view.cluster.name, "lag", name), (view.console.now(), found.lag))
+        now = view.console.now()
+        chart.show(view.trend("lag", name, chosen.hours), (now, found.lag))
+        behind.show(view.trend("behind", name, chosen.hours), (now, found.behind_ms / 1000))
 
     view.every(3.0, load)
+
+
+def conflict_lines(view: View, variants: list[SubscriptionVariant]) -> list[str]:
+    """Who differs from most clients of the group, and how."""
+    usual = variants[0]
+    lines = [
+        view.t("group.conflict.usual", clients=", ".join(usual.clients), what=subscription_text(usual.expressions))
+    ]
+    for one in variants[1:]:
+        parts = [
+            view.t(
+                "group.conflict.topic",
+                topic=topic,
+                own=one.expressions.get(topic, "-"),
+                usual=usual.expressions.get(topic, "-"),
+            )
+            for topic in sorted(usual.expressions.keys() | one.expressions.keys())
+            if one.expressions.get(topic) != usual.expressions.get(topic)
+        ]
+        lines.append(f"{', '.join(one.clients)}: {'; '.join(parts)}")
+    return lines
+
+
+def subscription_text(expressions: dict[str, str]) -> str:
+    """Topics and what is wanted of each."""
+    return "; ".join(f"{topic}: {words}" for topic, words in sorted(expressions.items())) or "-"
 
 
 async def running(view: View, group: str, clients: DataTable) -> None:
@@ -196,14 +237,18 @@ async def running(view: View, group: str, clients: DataTable) -> None:
         return
     with ui.dialog() as dialog, ui.card().classes("dialog"):
         ui.label(client).classes("dialog-title mono")
-        facts(sorted((name, value) for name, value in info.properties.items()))
+        facts(sorted((name, without_secret(name, value)) for name, value in info.properties.items()))
+        for queue, state in sorted(info.mq_table.items())[:100]:
+            where = f"{queue.topic} {queue.broker_name}:{queue.queue_id}"
+            text = view.t("group.held", count=state.cached_msg_count, offset=state.commit_offset)
+            facts([(where, text)])
         ui.label(info.jstack or view.t("group.nostack")).classes("body-text")
         ui.button(view.t("close"), on_click=dialog.close).props("flat no-caps")
     dialog.on("hide", dialog.delete)
     dialog.open()
 
 
-async def reset(view: View, group: str, *, skip: bool = False) -> None:
+async def reset(view: View, group: str, *, skip: bool = False, topic: str | None = None) -> None:
     """Ask for a topic and a time, show where each queue would go, then move the group."""
     found = await view.attempt(view.cluster.group(group))
     if found is None:
@@ -215,11 +260,12 @@ async def reset(view: View, group: str, *, skip: bool = False) -> None:
     name = view.t("group.skip" if skip else "group.reset")
 
     def fields() -> Callable[[], dict[str, Any]]:
-        topic = ui.select(topics, value=topics[0], label=view.t("column.topic")).classes("w-full")
+        first = topic if topic in topics else topics[0]
+        choice = ui.select(topics, value=first, label=view.t("column.topic")).classes("w-full")
         time = None
         if not skip:
             time = ui.input(view.t("group.time"), value=time_text(view.console.now() - 3_600_000)).classes("w-full")
-        return lambda: {"topic": topic.value, "time": None if time is None else time.value}
+        return lambda: {"topic": choice.value, "time": None if time is None else time.value}
 
     asked = await ask(view, name, view.t("group.skip.text" if skip else "group.reset.text"), fields, view.t("preview"))
     if asked is None:
@@ -236,7 +282,7 @@ async def reset(view: View, group: str, *, skip: bool = False) -> None:
     again, skipped = sum(max(0, one.messages) for one in plan), sum(max(0, -one.messages) for one in plan)
     text = view.t("group.plan", group=group, topic=topic, again=f"{again:,}", skipped=f"{skipped:,}")
     if await confirm(view, name, text, show=lambda: show_plan(view, plan)):
-        work = view.console.changes.reset(view.visitor, view.cluster, group, topic, time)
+        work = view.console.changes.reset(view.visitor, view.cluster, group, topic, time, plan)
         await view.attempt(work, view.t("done"))
 
 
@@ -273,5 +319,5 @@ async def delete(view: View, group: str) -> None:
     """Ask, then delete a group."""
     if await confirm(view, view.t("group.delete"), view.t("group.delete.text", name=group), word=group):
         work = view.console.changes.delete_group(view.visitor, view.cluster, group)
-        if await view.attempt(done(work), view.t("done")):
+        if await view.made(work, view.t("done")):
             ui.navigate.to(view.link("groups"))

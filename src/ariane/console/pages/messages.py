@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Callable
-from typing import Any, Final
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
 
 from nicegui import ui
 
@@ -17,28 +18,33 @@ from ariane.errors import ArianeError, ClientError
 from ariane.message import MessageQueue, ReceivedMessage
 from ariane.protocol.ids import host_text, parse_offset_id
 
-MOST: Final = 500  # messages of a search
+T = TypeVar("T")
+MOST: Final = 2000  # messages of a search
+PAGE: Final = 100  # of them at a time
+PATIENCE: Final = 20.0
 MOST_BODY: Final = 64 * 1024  # bytes of a body that a page shows
 MOST_HEX: Final = 4096
 PIECE: Final = 32
 
 
 async def messages_page(view: View) -> None:
-    """Search messages."""
-    title(view.t("page.messages"), view.t("messages.lead", most=MOST))
+    """Search messages. The search is in the page's address."""
+    title(view.t("page.messages"), view.t("messages.lead"))
     known = sorted(one.name for one in await view.cluster.topics())
     query, now = view.query, view.console.now()
-    with panel(), ui.row().classes("w-full items-end gap-3"):
+    with panel(), ui.element("div").classes("search-grid"):
         topic = ui.select(
             known,
             value=query.get("topic") if query.get("topic") in known else None,
             label=view.t("column.topic"),
             with_input=True,
-        ).classes("min-w-64")
-        key = ui.input(view.t("messages.key"), value=query.get("key", ""))
-        number = ui.input(view.t("messages.id"), value=query.get("id", ""))
+        ).props("outlined dense")
+        key = ui.input(view.t("messages.key"), value=query.get("key", "")).props("outlined dense")
+        number = ui.input(view.t("messages.id"), value=query.get("id", "")).props("outlined dense")
         since = ui.input(view.t("messages.since"), value=query.get("since") or time_text(now - 3_600_000))
         until = ui.input(view.t("messages.until"), value=query.get("until") or time_text(now + 60_000))
+        for field in (since, until):
+            field.props("outlined dense")
         ui.button(view.t("search"), icon="search", on_click=lambda: search()).props("unelevated no-caps")
     columns = [
         Column("id", view.t("column.id"), "mono", link=lambda row: row["link"]),
@@ -50,29 +56,58 @@ async def messages_page(view: View) -> None:
         Column("keys", view.t("column.keys")),
         Column("body", view.t("column.body"), "mono"),
     ]
-    table = DataTable(view, "messages", columns, "key", sort="stored", descending=True)
-    hint = ui.label().classes("soft")
+    table = DataTable(view, "messages", columns, "key", sort="stored", empty=view.t("messages.none"))
+    with ui.row().classes("items-center gap-3"):
+        following = ui.button(view.t("messages.more"), icon="expand_more", on_click=lambda: more())
+        following.props("outline no-caps").set_visibility(False)
+        hint = ui.label().classes("soft")
+    rows: list[Row] = []
+    range_search: list[TimeSearch] = []
 
     async def search() -> None:
         if not topic.value:
             ui.notify(view.t("messages.topic"))
             return
+        words = {"topic": topic.value, "key": key.value, "id": number.value, "since": since.value, "until": until.value}
+        ui.navigate.history.replace(
+            view.link("messages", **{name: (word or "").strip() for name, word in words.items()})
+        )
         try:
             begin, end = parse_time(since.value or ""), parse_time(until.value or "")
         except ValueError as error:
             ui.notify(view.t("problem", error=error), type="negative")
             return
         view.visitor.user  # noqa: B018  (raises when the session is over)
-        work = find(view.cluster, topic.value, (key.value or "").strip(), (number.value or "").strip(), begin, end)
-        found = await view.attempt(work)
+        rows.clear()
+        range_search.clear()
+        wanted, named = (number.value or "").strip(), (key.value or "").strip()
+        if not wanted and not named:
+            range_search.append(TimeSearch(view.cluster, topic.value, begin, end))
+            await more()
+            return
+        found = await view.attempt(find(view.cluster, topic.value, named, wanted, begin, end))
         if found is not None:
-            await table.fill([message_row(view, one) for one in found])
-            hint.set_text(
-                view.t("messages.none") if not found else view.t("messages.cut") if len(found) >= MOST else ""
-            )
+            rows.extend(message_row(view, one) for one in found)
+            await table.fill(list(rows))
+        following.set_visibility(False)
+        hint.set_text("")
+
+    async def more() -> None:
+        one = range_search[0]
+        view.visitor.user  # noqa: B018
+        found = await view.attempt(one.more(PAGE))
+        if found is None:
+            return
+        rows.extend(message_row(view, message) for message in found)
+        await table.fill(list(rows))
+        full = len(rows) >= MOST
+        following.set_visibility(not one.ended and not full)
+        hint.set_text(view.t("messages.cut", most=MOST) if full and not one.ended else "")
 
     if query.get("topic") in known:
         ui.timer(0.1, search, once=True)
+    else:
+        await table.fill([])
 
 
 def message_row(view: View, message: ReceivedMessage) -> Row:
@@ -92,7 +127,7 @@ def message_row(view: View, message: ReceivedMessage) -> Row:
 
 
 async def find(cluster: Cluster, topic: str, key: str, number: str, begin: int, end: int) -> list[ReceivedMessage]:
-    """Messages of a topic: by id, else by key, else by time; at most MOST."""
+    """Messages of a topic: by id, else by key."""
     admin = cluster.admin
     if number:
         found = await admin.find_messages(topic, number)
@@ -102,10 +137,7 @@ async def find(cluster: Cluster, topic: str, key: str, number: str, begin: int, 
             except (ArianeError, ValueError):
                 found = []
         return found
-    if key:
-        return await admin.query_messages(topic, key, begin=begin, end=end)
-    async with asyncio.timeout(20):
-        return await by_time(cluster, topic, begin, end)
+    return await admin.query_messages(topic, key, begin=begin, end=end)
 
 
 async def by_offset_id(cluster: Cluster, number: str) -> ReceivedMessage:
@@ -116,32 +148,58 @@ async def by_offset_id(cluster: Cluster, number: str) -> ReceivedMessage:
     return await cluster.admin.view_message(number)
 
 
-async def by_time(cluster: Cluster, topic: str, begin: int, end: int) -> list[ReceivedMessage]:
-    """Messages stored in a range of time, the oldest of each queue first; at most MOST of the whole topic."""
-    queues = await cluster.admin.queues(topic)
-    if not queues:
-        return []
-    most = max(PIECE, MOST // len(queues))
+class TimeSearch:
+    """Messages of a topic that were stored in a range of time, oldest first over all queues, page by page."""
 
-    async def one(queue: MessageQueue) -> list[ReceivedMessage]:
-        offset = await cluster.admin.search_offset(queue, begin)
-        last = await cluster.admin.max_offset(queue)
-        found: list[ReceivedMessage] = []
-        while offset < last and len(found) < most:
-            messages, following = await cluster.admin.read(queue, offset, PIECE)
-            found += [message for message in messages if begin <= message.store_time <= end]
-            if following <= offset or (messages and messages[-1].store_time > end):
-                break
-            offset = following
-        return found
+    def __init__(self, cluster: Cluster, topic: str, begin: int, end: int) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._begin, self._end = begin, end
+        self._offsets: dict[MessageQueue, int] | None = None
+        self._read: dict[MessageQueue, deque[ReceivedMessage]] = {}
+        self.ended = False
+        """Whether there are no more."""
 
-    slots = asyncio.Semaphore(8)
+    async def more(self, count: int) -> list[ReceivedMessage]:
+        """The next messages."""
+        slots, admin = asyncio.Semaphore(8), self._cluster.admin
 
-    async def bounded(queue: MessageQueue) -> list[ReceivedMessage]:
-        async with slots:
-            return await one(queue)
+        async def bounded(work: Awaitable[T]) -> T:
+            async with slots:
+                return await work
 
-    return [message for part in await asyncio.gather(*map(bounded, queues)) for message in part][:MOST]
+        try:
+            async with asyncio.timeout(PATIENCE):
+                if self._offsets is None:
+                    queues = await admin.queues(self._topic)
+                    first = await asyncio.gather(*(bounded(admin.search_offset(one, self._begin)) for one in queues))
+                    self._offsets = dict(zip(queues, first, strict=True))
+                found: list[ReceivedMessage] = []
+                while len(found) < count:
+                    lacking = [queue for queue in self._offsets if not self._read.get(queue)]
+                    await asyncio.gather(*(bounded(self._fill(queue)) for queue in lacking))
+                    heads = [queue for queue, messages in self._read.items() if messages]
+                    if not heads:
+                        self.ended = True
+                        break
+                    found.append(self._read[min(heads, key=lambda one: self._read[one][0].store_time)].popleft())
+                return found
+        except TimeoutError:
+            raise ClientError(f"the cluster did not answer within {PATIENCE:.0f} s") from None
+
+    async def _fill(self, queue: MessageQueue) -> None:
+        """Read the next messages of a queue that are in the range; the queue is left out when there are none."""
+        assert self._offsets is not None
+        while True:
+            messages, following = await self._cluster.admin.read(queue, self._offsets[queue], PIECE)
+            inside = [one for one in messages if self._begin <= one.store_time <= self._end]
+            if following <= self._offsets[queue] or (messages and messages[-1].store_time > self._end):
+                del self._offsets[queue]
+            else:
+                self._offsets[queue] = following
+            if inside or queue not in self._offsets:
+                self._read[queue] = deque(inside)
+                return
 
 
 def body_forms(body: bytes) -> dict[str, str]:
@@ -200,6 +258,9 @@ async def message_page(view: View) -> None:
             )
     with panel(view.t("column.body")):
         forms = body_forms(message.body)
+        decoded = await asyncio.to_thread(view.console.schemas.decode, message.topic, message.body)
+        if decoded is not None:
+            forms = {decoded[0]: decoded[1], **forms}
         with ui.tabs().props("dense align=left no-caps") as tabs:
             for form in forms:
                 ui.tab(form, label=view.t(f"body.{form}"))
@@ -219,6 +280,8 @@ async def message_page(view: View) -> None:
                 Column("error", view.t("column.error")),
             ],
             "group",
+            small=True,
+            empty=view.t("topic.unread"),
         )
     with panel(view.t("message.facts")):
         facts(

@@ -12,6 +12,7 @@ from ariane.console.pages.view import View, duration_text, time_text
 
 Row = dict[str, Any]
 PAGE = 25
+FEW = 10
 CELL = """
 <q-td :props="props">
   <a v-if="props.row[props.col.name + '__link']" :href="props.row[props.col.name + '__link']" class="cell-link">
@@ -69,17 +70,23 @@ class DataTable:
         select: bool = False,
         enrich: Callable[[list[Row]], Awaitable[None]] | None = None,
         page: int = PAGE,
+        small: bool = False,
+        empty: str | None = None,
     ) -> None:
         self._view = view
         self._name = name
         self._columns = columns
         self._key = key
         self._enrich = enrich
+        self._small = small  # beside others on a page: few rows need no filter
         self._rows: list[Row] = []
+        self._shown = 0
         self._filter = view.query.get("filter", "")
         self._where: Callable[[Row], bool] | None = None
         with ui.row().classes("w-full items-center gap-2 table-bar"):
-            field = ui.input(placeholder=view.t("table.filter"), value=self._filter, on_change=self._filtered)
+            self._field = field = ui.input(
+                placeholder=view.t("table.filter"), value=self._filter, on_change=self._filtered
+            )
             field.props("dense outlined clearable debounce=200").classes("table-filter")
             field.props["aria-label"] = view.t("table.filter")
             self._count = ui.label().classes("count")
@@ -111,11 +118,14 @@ class DataTable:
                 "rowsNumber": 0,
             },
         ).classes("w-full data-table")
-        self._table.props("flat bordered dense :rows-per-page-options=[10,25,50,100]")
-        self._table.props["no-data-label"] = view.t("table.empty")
+        self._table.props("flat bordered dense loading :rows-per-page-options=[10,25,50,100]")
+        self._table.props["no-data-label"] = view.t("table.loading")
+        self._empty = empty or view.t("table.empty")
         self._table.props["rows-per-page-label"] = view.t("table.rows")
         self._table.add_slot("body-cell", CELL)
+        self._table.add_slot("no-data", '<span class="soft py-2">{{ props.message }}</span>')
         self._table.on("request", self._requested)
+        self._table.on_pagination_change(self._echoed)
 
     @property
     def selected(self) -> list[Row]:
@@ -135,6 +145,9 @@ class DataTable:
     async def fill(self, rows: list[Row]) -> None:
         """Take new rows, and keep filter, order and page."""
         self._rows = rows
+        self._field.set_visibility(not self._small or len(rows) > FEW or bool(self._filter))
+        self._table.props["no-data-label"] = self._empty
+        self._table.props.pop("loading", None)
         await self.show()
 
     def _matching(self) -> list[Row]:
@@ -158,7 +171,8 @@ class DataTable:
         visible = rows[(page - 1) * size : page * size]
         if self._enrich is not None:
             await self._enrich(visible)
-        self._count.set_text(self._view.t("table.count", shown=len(rows), all=len(self._rows)))
+        self._shown = len(rows)
+        self._count.set_text(self._view.t("table.count", shown=len(rows), all=len(self._rows)) if self._rows else "")
         self._table.pagination = pagination | {"page": page, "rowsNumber": len(rows)}
         self._table.rows = [self._cells(row) for row in visible]
 
@@ -171,6 +185,11 @@ class DataTable:
             if column.color is not None and (color := column.color(row)) is not None:
                 cells[f"{column.name}__color"] = color
         return cells
+
+    def _echoed(self) -> None:
+        """A browser echoes the first pagination when it draws the table, which must not undo a later one."""
+        if self._table.pagination.get("rowsNumber") != self._shown:
+            self._table.pagination = dict(self._table.pagination) | {"rowsNumber": self._shown}
 
     async def _requested(self, event: events.GenericEventArguments) -> None:
         asked = event.args.get("pagination") if isinstance(event.args, dict) else None

@@ -6,11 +6,13 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from ariane.console.pages.cluster import tile
+from ariane.console.pages.charts import LineChart, RangeChoice
 from ariane.console.pages.dialogs import ask, confirm
 from ariane.console.pages.frame import panel, title
+from ariane.console.pages.groups import reset
 from ariane.console.pages.tables import Column, DataTable, Row
-from ariane.console.pages.view import View
+from ariane.console.pages.tiles import Tiles
+from ariane.console.pages.view import View, count_text
 from ariane.protocol.bodies import READ, WRITE
 
 KINDS: Final = ("normal", "retry", "dead-letter", "delay", "transaction", "system")
@@ -40,7 +42,7 @@ async def topics_page(view: View) -> None:
         Column("write", view.t("column.write_queues"), "number"),
         Column("perm", view.t("column.perm")),
     ]
-    table = DataTable(view, "topics", columns, "name")
+    table = DataTable(view, "topics", columns, "name", empty=view.t("topics.none"))
     if view.visitor.may("topic.create"):
         with table.bar:
             ui.button(view.t("topic.create"), icon="add", on_click=lambda: create(view)).props("unelevated no-caps")
@@ -82,14 +84,8 @@ async def create(view: View) -> None:
     if asked is not None:
         name, queues = str(asked["name"]).strip(), int(asked["queues"] or 8)
         work = view.console.changes.create_topic(view.visitor, view.cluster, name, queues)
-        if await view.attempt(done(work), view.t("done")):
+        if await view.made(work, view.t("done")):
             ui.navigate.to(view.link("topic", name=name))
-
-
-async def done(work: Any) -> bool:
-    """Await a change; True when it was made."""
-    await work
-    return True
 
 
 async def topic_page(view: View) -> None:
@@ -108,6 +104,9 @@ async def topic_page(view: View) -> None:
                 view.t("topic.change"), icon="tune", on_click=lambda: change(view, name, row.brokers)
             )
             change_button.props("outline no-caps")
+            ui.button(view.t("topic.remove"), icon="compress", on_click=lambda: shrink(view, name, row.brokers)).props(
+                "outline no-caps"
+            )
         if view.visitor.may("topic.delete") and row.kind not in ("system", "delay", "transaction"):
             ui.button(view.t("topic.delete"), icon="delete", on_click=lambda: delete(view, name)).props(
                 "outline no-caps color=negative"
@@ -116,7 +115,10 @@ async def topic_page(view: View) -> None:
             ui.button(
                 view.t("page.messages"), icon="mail", on_click=lambda: ui.navigate.to(view.link("messages", topic=name))
             ).props("flat no-caps")
-    tiles = ui.element("div").classes("tiles")
+    tiles = Tiles()
+    with panel(view.t("topic.trend")):
+        chosen = RangeChoice(view)
+        chart = LineChart(view, view.t("history.in"))
     with panel(view.t("topic.status")):
         queues = DataTable(
             view,
@@ -131,6 +133,7 @@ async def topic_page(view: View) -> None:
             ],
             "key",
             sort="broker",
+            small=True,
         )
     with panel(view.t("topic.route")):
         route = DataTable(
@@ -144,6 +147,7 @@ async def topic_page(view: View) -> None:
                 Column("perm", view.t("column.perm")),
             ],
             "broker",
+            small=True,
         )
     with panel(view.t("topic.groups")):
         groups = DataTable(
@@ -151,10 +155,23 @@ async def topic_page(view: View) -> None:
             "groups",
             [
                 Column("group", view.t("column.group"), link=lambda one: view.link("group", name=one["group"])),
-                Column("lag", view.t("column.lag"), "number"),
+                Column("lag", view.t("column.lag"), "number", color=lambda one: "orange-9" if one["lag"] else None),
             ],
             "group",
+            small=True,
+            select=view.visitor.may("group.reset"),
+            empty=view.t("topic.unread"),
         )
+        if view.visitor.may("group.reset"):
+            with groups.bar:
+                ui.button(view.t("group.reset"), icon="restore", on_click=lambda: reset_one()).props("flat no-caps")
+
+    async def reset_one() -> None:
+        if len(groups.selected) != 1:
+            ui.notify(view.t("select.one"))
+            return
+        await reset(view, groups.selected[0]["group"], topic=name)
+
     earlier: dict[str, float] = {}
 
     async def load() -> None:
@@ -179,12 +196,16 @@ async def topic_page(view: View) -> None:
         end, now = sum(one["end"] for one in rows), asyncio.get_running_loop().time()
         rate = (end - earlier["end"]) / (now - earlier["time"]) if earlier and now > earlier["time"] else None
         earlier.update(end=end, time=now)
-        tiles.clear()
-        with tiles:
-            tile(view.t("column.messages"), f"{sum(one['messages'] for one in rows):,}")
-            tile(view.t("topic.rate"), "…" if rate is None else f"{max(0.0, rate):,.1f}/s")
-            tile(view.t("column.queues"), f"{len(rows)}")
-            tile(view.t("column.groups"), f"{len(names)}")
+        tiles.show(
+            {
+                view.t("column.messages"): count_text(sum(one["messages"] for one in rows)),
+                view.t("topic.rate"): "…" if rate is None else f"{count_text(max(0.0, rate))}/s",
+                view.t("column.queues"): f"{len(rows)}",
+                view.t("column.groups"): f"{len(names)}",
+            }
+        )
+        point = None if rate is None else (view.console.now(), max(0.0, rate))
+        chart.show(view.trend("stored", name, chosen.hours), point)
         await queues.fill(rows)
         addresses = {one.broker_name: one.broker_addrs for one in data.broker_datas}
         await route.fill(
@@ -271,6 +292,9 @@ async def change(view: View, topic: str, brokers: tuple[str, ...]) -> None:
         str(asked["broker"]),
     )
     now = configs[broker]
+    if read < now.read_queue_nums:
+        ui.notify(view.t("topic.shrink.use"), type="warning")
+        return
     text = view.t(
         "topic.change.text",
         topic=topic,
@@ -278,16 +302,68 @@ async def change(view: View, topic: str, brokers: tuple[str, ...]) -> None:
         before=f"{now.read_queue_nums}/{now.write_queue_nums} {perm_text(now.perm)}",
         after=f"{read}/{write} {perm_text(perm)}",
     )
-    if read < now.read_queue_nums:
-        text += "\n" + view.t("topic.shrink.warning")
-    if await confirm(view, view.t("topic.change"), text, word=topic if read < now.read_queue_nums else None):
-        work = view.console.changes.change_topic(view.visitor, view.cluster, topic, broker, read, write, perm)
+    if await confirm(view, view.t("topic.change"), text):
+        before = {"read": now.read_queue_nums, "write": now.write_queue_nums, "perm": now.perm}
+        work = view.console.changes.change_topic(view.visitor, view.cluster, topic, broker, read, write, perm, before)
         await view.attempt(work, view.t("done"))
+
+
+async def shrink(view: View, topic: str, brokers: tuple[str, ...]) -> None:
+    """Remove queues in the order that loses nothing: show where it stands, and offer the next step."""
+    masters = await view.cluster.master_names()
+
+    def fields() -> Callable[[], dict[str, Any]]:
+        known = sorted(one for one in brokers if one in masters)
+        where = ui.select(known, value=known[0] if known else None, label=view.t("column.broker")).classes("w-full")
+        count = ui.number(view.t("topic.remove.left"), value=1, min=1, max=1024, precision=0).classes("w-full")
+        return lambda: {"broker": where.value, "count": count.value}
+
+    asked = await ask(view, view.t("topic.remove"), view.t("topic.shrink"), fields, view.t("next"))
+    if asked is None or not asked["broker"]:
+        return
+    broker, count = str(asked["broker"]), max(1, int(asked["count"] or 1))
+    found = await view.attempt(view.cluster.admin.topic_configs(masters[broker]))
+    waiting = await view.attempt(view.cluster.unconsumed(topic, broker, count))
+    if found is None or waiting is None:
+        return
+    now = found.topic_config_table[topic]
+    if count >= now.read_queue_nums:
+        ui.notify(view.t("topic.remove.none", count=now.read_queue_nums))
+        return
+    unwritten, consumed = now.write_queue_nums <= count, not waiting
+    groups = ", ".join(f"{group}: {lag:,}" for group, lag in sorted(waiting.items())[:10])
+
+    def steps() -> None:
+        with ui.element("div").classes("steps"):
+            step(view.t("topic.remove.write", count=count), done=unwritten)
+            step(view.t("topic.remove.wait") + (f" ({groups})" if groups else ""), done=unwritten and consumed)
+            step(view.t("topic.remove.read", count=count), done=False)
+
+    if unwritten and not consumed:
+        await confirm(view, view.t("topic.remove"), view.t("topic.remove.later"), show=steps)
+        return
+    key = "topic.remove.now.read" if unwritten else "topic.remove.now.write"
+    if await confirm(
+        view, view.t("topic.remove"), view.t(key, count=count), show=steps, word=topic if unwritten else None
+    ):
+        before = {"read": now.read_queue_nums, "write": now.write_queue_nums, "perm": now.perm}
+        read = count if unwritten else now.read_queue_nums
+        work = view.console.changes.change_topic(
+            view.visitor, view.cluster, topic, broker, read, min(count, now.write_queue_nums), now.perm, before
+        )
+        await view.attempt(work, view.t("done" if unwritten else "topic.remove.again"))
+
+
+def step(text: str, *, done: bool) -> None:
+    """A step of a plan."""
+    with ui.element("div").classes("step"):
+        ui.icon("check_circle" if done else "radio_button_unchecked", color="positive" if done else "secondary")
+        ui.label(text)
 
 
 async def delete(view: View, topic: str) -> None:
     """Ask, then delete a topic."""
     if await confirm(view, view.t("topic.delete"), view.t("topic.delete.text", name=topic), word=topic):
         work = view.console.changes.delete_topic(view.visitor, view.cluster, topic)
-        if await view.attempt(done(work), view.t("done")):
+        if await view.made(work, view.t("done")):
             ui.navigate.to(view.link("topics"))

@@ -1,14 +1,16 @@
 """The trace of a message as a timeline: sent, stored, delivered, retried, with durations."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from nicegui import ui
 
 from ariane.client.admin.messages import TraceRecord
-from ariane.console.pages.frame import panel, title
+from ariane.console.pages.charts import picture, style
+from ariane.console.pages.frame import empty, panel, title
 from ariane.console.pages.tables import Column, DataTable
 from ariane.console.pages.view import View
-from ariane.errors import RouteMissing
+from ariane.errors import ArianeError, RouteMissing
 
 
 async def trace_page(view: View) -> None:
@@ -27,11 +29,13 @@ async def trace_page(view: View) -> None:
     except RouteMissing:
         records = []
     if not records:
-        ui.label(view.t("trace.none")).classes("warn")
+        with panel():
+            empty(view.t("trace.none"), "timeline")
         return
-    records.sort(key=lambda one: one.time)
+    records.sort(key=begin)
+    stored = await stored_time(view, records)
     with panel(view.t("trace.picture")):
-        timeline(view, records)
+        timeline(view, records, stored)
     with panel(view.t("trace.records")):
         table = DataTable(
             view,
@@ -47,6 +51,7 @@ async def trace_page(view: View) -> None:
                 ),
             ],
             "key",
+            small=True,
         )
         await table.fill(
             [
@@ -70,37 +75,86 @@ def step_name(view: View, one: TraceRecord) -> str:
     return view.t("trace.sent") if one.kind == "Pub" else view.t("trace.consumed")
 
 
-def timeline(view: View, records: list[TraceRecord]) -> None:
+async def stored_time(view: View, records: list[TraceRecord]) -> int:
+    """When the broker stored the message; 0 when it is no longer there."""
+    topic, number = next(((one.topic, one.message_id) for one in records if one.topic), ("", ""))
+    try:
+        message = await view.cluster.admin.find_message(topic, number) if topic else None
+    except ArianeError:
+        return 0
+    return 0 if message is None else message.store_time
+
+
+@dataclass(frozen=True)
+class Step:
+    """A bar of the timeline."""
+
+    label: str
+    begin: int
+    cost: int
+    color: str
+
+
+def steps(view: View, records: list[TraceRecord], stored: int) -> list[Step]:
+    """Sent, stored, and every delivery with its number in its group."""
+    found: list[Step] = []
+    tries: dict[str, int] = {}
+    for one in records:
+        color = "#dc2626" if not one.success else "#0d9488" if one.kind == "Pub" else "#3b82f6"
+        label = f"{step_name(view, one)} · {one.group}"
+        if one.kind != "Pub":
+            tries[one.group] = tries.get(one.group, 0) + 1
+            if tries[one.group] > 1:
+                label += " · " + view.t("trace.retry", number=tries[one.group] - 1)
+        found.append(Step(label, begin(one), one.cost_ms, color))
+    if stored:
+        found.append(Step(view.t("trace.stored"), stored, 0, "#a16207"))
+    return sorted(found, key=lambda one: one.begin)
+
+
+def timeline(view: View, records: list[TraceRecord], stored: int) -> None:
     """A bar for each step, from its begin to its end, in milliseconds after the first."""
-    first = min(begin(one) for one in records)
-    labels = [f"{number + 1}. {step_name(view, one)} · {one.group}" for number, one in enumerate(records)]
-    waits = [{"value": begin(one) - first} for one in records]
+    found = steps(view, records, stored)
+    first = found[0].begin
+    options = style(view)
+    options["grid"] = {"left": 8, "right": 72, "top": 8, "bottom": 28, "containLabel": True}
+    options["tooltip"] = {"trigger": "item", "renderMode": "richText"}
+    options["xAxis"] |= {"type": "value", "name": "ms"}
+    labels = [f"{number + 1}. {one.label}" for number, one in enumerate(found)]
+    options["yAxis"] |= {"type": "category", "inverse": True, "data": labels, "splitLine": {"show": False}}
+    options["yAxis"]["axisLabel"] = options["yAxis"]["axisLabel"] | {"width": 220, "overflow": "truncate"}
     costs: list[dict[str, Any]] = [
         {
-            "value": max(1, one.cost_ms),
-            "itemStyle": {"color": "#b91c1c" if not one.success else "#0f766e" if one.kind == "Pub" else "#2563eb"},
+            "value": one.cost,
+            "itemStyle": {"color": one.color, "borderRadius": 3},
+            "label": {
+                "show": True,
+                "position": "right",
+                "color": options["textStyle"]["color"],
+                "formatter": f"+{one.begin - first} ms" + (f", {one.cost} ms" if one.cost else ""),
+            },
         }
-        for one in records
+        for one in found
     ]
-    ui.echart(
+    options["series"] = [
         {
-            "grid": {"left": 8, "right": 24, "top": 8, "bottom": 32, "containLabel": True},
-            "tooltip": {"trigger": "axis", "axisPointer": {"type": "shadow"}, "renderMode": "richText"},
-            "xAxis": {"type": "value", "name": "ms"},
-            "yAxis": {"type": "category", "inverse": True, "data": labels},
-            "series": [
-                {
-                    "type": "bar",
-                    "stack": "time",
-                    "silent": True,
-                    "itemStyle": {"color": "transparent"},
-                    "name": view.t("trace.after"),
-                    "data": waits,
-                },
-                {"type": "bar", "stack": "time", "barMinHeight": 4, "name": view.t("column.cost"), "data": costs},
-            ],
-        }
-    ).style(f"height: {6 + 2.5 * len(records)}rem; width: 100%")
+            "type": "bar",
+            "stack": "time",
+            "silent": True,
+            "itemStyle": {"color": "transparent"},
+            "name": view.t("trace.after"),
+            "data": [one.begin - first for one in found],
+        },
+        {
+            "type": "bar",
+            "stack": "time",
+            "barMinHeight": 6,
+            "barMaxWidth": 22,
+            "name": view.t("column.cost"),
+            "data": costs,
+        },
+    ]
+    picture(view, options, view.t("trace.picture"), f"{4 + 2.5 * len(found)}rem")
 
 
 def begin(one: TraceRecord) -> int:

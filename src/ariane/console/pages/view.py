@@ -10,10 +10,13 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
+from ariane.console.alarms import Alarms
 from ariane.console.audit import AuditLog
 from ariane.console.changes import Changes
 from ariane.console.cluster import Cluster
 from ariane.console.history import History
+from ariane.console.notices import Notifier
+from ariane.console.schemas import Schemas
 from ariane.console.texts import text
 from ariane.console.users import Users
 from ariane.console.visitor import SessionEnded, Visitor
@@ -31,6 +34,9 @@ class Parts(Protocol):
     changes: Changes
     clusters: dict[str, Cluster]
     history: History
+    alarms: Alarms
+    notifier: Notifier
+    schemas: Schemas
     pages: frozenset[str]
 
     def now(self) -> int:
@@ -47,7 +53,7 @@ class View:
     page: str
     query: dict[str, str]
 
-    def t(self, key: str, **values: object) -> str:
+    def t(self, key: str, /, **values: object) -> str:
         """A text in the visitor's language."""
         found = text(self.visitor.session.language, key)
         return found.format(**values) if values else found
@@ -69,6 +75,20 @@ class View:
         if done is not None:
             ui.notify(done, type="positive")
         return result
+
+    async def made(self, work: Awaitable[object], done: str) -> bool:
+        """Await a change that returns nothing; whether it was made."""
+
+        async def marked() -> bool:
+            await work
+            return True
+
+        return await self.attempt(marked(), done) is True
+
+    def trend(self, figure: str, name: str, hours: float) -> list[tuple[int, float]]:
+        """The last hours of a figure of this cluster."""
+        now = self.console.now()
+        return self.console.history.series(self.cluster.name, figure, name, now - int(hours * 3_600_000), now)
 
     def every(self, seconds: float, load: Callable[[], Awaitable[None]]) -> None:
         """Call a loader now and again while the page is open; what fails is told in a line above the content."""
@@ -126,6 +146,29 @@ def duration_text(ms: float) -> str:
             rest = int(seconds % size // part)
             return f"{int(seconds // size)} {unit}" + (f" {rest} {small}" if rest else "")
     return f"{seconds:.0f} s"
+
+
+def without_secret(name: str, value: str) -> str:
+    """A value as a page shows it: none of secrets.
+
+    >>> without_secret("secretKey", "abc"), without_secret("brokerName", "a")
+    ('***', 'a')
+    """
+    secret = any(word in name.lower() for word in ("secret", "password", "token"))
+    return "***" if secret and value else value
+
+
+def count_text(count: float) -> str:
+    """A number in few letters, for tiles and pictures.
+
+    >>> [count_text(count) for count in (7, 12345, 1234567, 0.5, 3.0)]
+    ['7', '12.3 k', '1.23 M', '0.5', '3']
+    """
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if count >= size:
+            shown = count / (1e3 if unit == "k" else size)
+            return f"{shown:.3g} {unit}"
+    return f"{count:,.0f}" if count == int(count) or count >= 100 else f"{count:,.1f}"
 
 
 def bytes_text(count: float) -> str:
