@@ -20,6 +20,8 @@ from tests.console.conftest import Tab
 from tests.console.provider import CLIENT, SECRET, Provider, running_provider
 from tests.console.site import Site, start_site, write_users
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[Provider]:

@@ -14,6 +14,8 @@ from tests.console.conftest import Tab
 from tests.console.site import Site, start_site, write_users
 from tests.console.test_access import RULES, SECRET
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def ruled_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
@@ -77,6 +79,7 @@ def test_an_account_is_added_asked_about_edited_and_deleted(ruled: Tab, ruled_si
     assert len(secret) == 32
     page.get_by_role("button", name="Close").last.click()
     expect(page.get_by_role("cell", name="report-key")).to_be_visible()
+    expect(page.locator(".body-text")).to_have_count(0)
     assert secret not in page.content()
     with Admin(name_servers=ruled_site.namesrv, access_key="report-key", secret_key=secret) as admin:
         assert "orders" in admin.topics()  # both keys are good

@@ -49,7 +49,7 @@ def test_login_and_dialogs_can_be_used_by_all(tab: Tab, shade: str) -> None:
         tab.check_access(f"{path}, {shade}")
     page.get_by_role("button", name="Change rules").click()
     expect(page.get_by_role("button", name="Next")).to_be_visible()
-    page.wait_for_timeout(400)  # colours fade in
+    page.wait_for_function("document.getAnimations().every(one => one.playState === 'finished')")
     tab.check_access(f"dialog, {shade}")
 
 

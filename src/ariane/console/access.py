@@ -104,16 +104,17 @@ def access_of(broker: str, address: str, rules: AccessRules) -> BrokerAccess:
     return BrokerAccess(broker, address, accounts, tuple(rules.global_white_addrs))
 
 
-async def secret_of(admin: Admin, address: str, access_key: str) -> str | None:
-    """The secret that a change must send with an account to keep it; None for brokers that keep it themselves.
+async def secret_of(admin: Admin, address: str, access_key: str) -> tuple[str | None, bool]:
+    """The secret that a change must send with an account to keep it, and whether the broker masks and keeps it itself.
 
     Apache's brokers show secrets, and need them at every change. The value goes back to the same broker, and nowhere
     else.
     """
     for one in (await admin.access_rules(address)).plain_access_configs:
-        if one.access_key == access_key and one.secret_key and set(one.secret_key) != {"*"}:
-            return one.secret_key
-    return None
+        if one.access_key == access_key and one.secret_key:
+            masked = set(one.secret_key) == {"*"}
+            return None if masked else one.secret_key, masked
+    return None, False
 
 
 def rules_of(access: BrokerAccess) -> Rules:

@@ -56,10 +56,11 @@ class AccessChanges(Door):
 
     async def _write(self, cluster: Cluster, address: str, account: Account, secret: str | None) -> None:
         admin = cluster.admin
-        secret = secret or await secret_of(admin, address, account.access_key)
-        await admin.update_account(address, account.with_secret(secret), clear=True)
+        kept, masked = await secret_of(admin, address, account.access_key)
+        secret = secret or kept
+        await admin.update_account(address, account.with_secret(secret), clear=masked)
         now = access_of("", address, await admin.access_rules(address)).accounts.get(account.access_key)
-        if now != account and secret is not None:  # Apache's brokers leave what is to be emptied
+        if now != account and not masked:  # Apache's brokers keep what is to be emptied
             await admin.delete_account(address, account.access_key)
             await admin.update_account(address, account.with_secret(secret))
             now = access_of("", address, await admin.access_rules(address)).accounts.get(account.access_key)

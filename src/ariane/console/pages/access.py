@@ -32,7 +32,7 @@ async def access_page(view: View) -> None:
     if off:
         ui.label(view.t("access.partly", addresses=", ".join(off))).classes("warn")
     keys = sorted({key for one in ruled for key in one.accounts})
-    question(view, keys)
+    account = question(view, keys)
     with panel(view.t("access.accounts")):
         table = DataTable(
             view,
@@ -45,7 +45,9 @@ async def access_page(view: View) -> None:
                 Column("topics", view.t("column.topics")),
                 Column("groups", view.t("column.groups")),
                 Column("white", view.t("column.white")),
-                Column("brokers", view.t("column.brokers"), color=lambda row: "orange-9" if row["differs"] else None),
+                Column(
+                    "brokers", view.t("column.brokers"), color=lambda row: "deep-orange-10" if row["differs"] else None
+                ),
             ],
             "key",
             select=True,
@@ -80,9 +82,9 @@ async def access_page(view: View) -> None:
     async def load() -> None:
         found = await view.cluster.ask("access", 5.0, lambda: read_access(view.cluster))
         good = [one for one in found if one.problem is None]
-        await table.fill(
-            [account_row(view, good, key) for key in sorted({key for one in good for key in one.accounts})]
-        )
+        known = sorted({key for one in good for key in one.accounts})
+        account.set_options(known, value=account.value if account.value in known else None)
+        await table.fill([account_row(view, good, key) for key in known])
         await white.fill(
             [
                 {
@@ -120,7 +122,7 @@ def account_row(view: View, brokers: list[BrokerAccess], key: str) -> Row:
     }
 
 
-def question(view: View, keys: list[str]) -> None:
+def question(view: View, keys: list[str]) -> ui.select:
     """The form "may A do X?", answered for each broker with the rule that decides."""
     with panel(view.t("access.question")):
         with ui.row().classes("w-full items-end gap-3"):
@@ -155,6 +157,8 @@ def question(view: View, keys: list[str]) -> None:
                 ui.label(f"{one.broker} {one.address} · {view.t('yes' if good else 'no')}: {why}").classes(
                     "good-note" if good else "warn"
                 )
+
+    return account
 
 
 def chosen(view: View, table: DataTable) -> str | None:
@@ -259,6 +263,7 @@ def shown(view: View, value: object) -> str:
 def show_secret(view: View, key: str, secret: str) -> None:
     """Show a new secret once; it is stored by the brokers only."""
     with ui.dialog().props("persistent") as dialog, ui.card().classes("dialog"):
+        dialog.props["aria-label"] = key
         ui.label(key).classes("dialog-title mono")
         ui.label(view.t("access.secret.once")).classes("dialog-text")
         ui.label(secret).classes("body-text").mark("secret")

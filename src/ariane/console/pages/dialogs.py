@@ -13,6 +13,7 @@ async def confirm(
 ) -> bool:
     """Ask before a change. With `word`, it must be typed; `show` adds content such as a preview."""
     with ui.dialog() as dialog, ui.card().classes("dialog"):
+        dialog.props["aria-label"] = title
         ui.label(title).classes("dialog-title")
         ui.label(text).classes("dialog-text")
         if show is not None:
@@ -20,7 +21,7 @@ async def confirm(
         typed = None
         if word is not None:
             typed = ui.input(view.t("confirm.type", word=word)).classes("w-full").props("outlined dense autofocus")
-        with ui.row().classes("w-full justify-end gap-2"):
+        with ui.row().classes("dialog-actions w-full justify-end gap-2"):
             ui.button(view.t("cancel"), on_click=lambda: dialog.submit(False)).props("flat no-caps")
             yes = ui.button(view.t("confirm"), on_click=lambda: dialog.submit(True)).props("unelevated no-caps")
             yes.mark("confirm")
@@ -38,11 +39,12 @@ async def ask(
 ) -> dict[str, Any] | None:
     """A form: `fields` builds it and returns what reads it. None when it is cancelled."""
     with ui.dialog() as dialog, ui.card().classes("dialog"):
+        dialog.props["aria-label"] = title
         ui.label(title).classes("dialog-title")
         if text:
             ui.label(text).classes("dialog-text")
         read = fields()
-        with ui.row().classes("w-full justify-end gap-2"):
+        with ui.row().classes("dialog-actions w-full justify-end gap-2"):
             ui.button(view.t("cancel"), on_click=lambda: dialog.submit(None)).props("flat no-caps")
             ui.button(button, on_click=lambda: dialog.submit(True)).props("unelevated no-caps").mark("submit")
     dialog.open()

@@ -74,6 +74,8 @@ a:focus-visible, button:focus-visible { outline: 3px solid #5eead4 !important; o
 .problem { background: #fee2e2; color: #7f1d1d; border-radius: .5rem; padding: .5rem .75rem; width: 100%; }
 .warn { background: #fef3c7; color: #713f12; border-radius: .5rem; padding: .5rem .75rem; width: 100%; }
 .dialog { min-width: min(30rem, 92vw); max-width: 60rem; } .dialog-title { font-size: 1.15rem; font-weight: 600; }
+.dialog-actions { position: sticky; bottom: -1rem; margin-bottom: -1rem; padding: .6rem 0 1rem; background: inherit;
+  z-index: 1; }
 .dialog-text { color: var(--soft); white-space: pre-line; }
 .broker-card { border: 1px solid var(--line); border-left: 4px solid var(--accent); border-radius: .75rem;
   background: var(--paper); padding: .85rem 1rem; display: flex; flex-direction: column; gap: .35rem; width: 100%; }
@@ -120,6 +122,7 @@ a:focus-visible, button:focus-visible { outline: 3px solid #5eead4 !important; o
   width: 100%; align-items: center; }
 .chart-name { color: var(--soft); font-size: .88rem; }
 .two { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(28rem, 100%), 1fr)); gap: 1rem; width: 100%; }
+.body--dark .text-primary { --q-primary: #5eead4; } .body--dark .text-negative { --q-negative: #fca5a5; }
 .soft { color: var(--soft); font-size: .88rem; }
 @media (max-width: 600px) { .content { padding: .75rem; } .hide-phone { display: none !important; } }
 """
@@ -242,6 +245,7 @@ def frame(view: View) -> Iterator[None]:
 def show_keys(view: View) -> None:
     """The keys that pages know."""
     with ui.dialog() as dialog, ui.card().classes("dialog"):
+        dialog.props["aria-label"] = view.t("keys")
         ui.label(view.t("keys")).classes("dialog-title")
         pages = [
             (f"g {key}", view.t(f"page.{name}")) for name, key in KEYS_OF.items() if may_see(view.visitor.role, name)

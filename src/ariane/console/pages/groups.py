@@ -28,7 +28,7 @@ async def groups_page(view: View) -> None:
 
     columns = [
         Column("name", view.t("column.group"), link=lambda row: view.link("group", name=row["name"])),
-        Column("lag", view.t("column.lag"), "number", color=lambda row: "orange-9" if row["lag"] else None),
+        Column("lag", view.t("column.lag"), "number", color=lambda row: "deep-orange-10" if row["lag"] else None),
         Column("clients", view.t("column.clients"), "number"),
         Column("topics", view.t("column.topics")),
         Column("last", view.t("column.last_consumed"), "time"),
@@ -110,7 +110,9 @@ async def group_page(view: View) -> None:
                 Column("queue", view.t("column.queue"), "number"),
                 Column("offset", view.t("column.offset"), "number"),
                 Column("end", view.t("column.end"), "number"),
-                Column("lag", view.t("column.lag"), "number", color=lambda row: "orange-9" if row["lag"] else None),
+                Column(
+                    "lag", view.t("column.lag"), "number", color=lambda row: "deep-orange-10" if row["lag"] else None
+                ),
                 Column("behind", view.t("column.behind"), "duration"),
                 Column("owner", view.t("column.owner"), "mono"),
                 Column("blocked", view.t("column.blocked")),
@@ -236,6 +238,7 @@ async def running(view: View, group: str, clients: DataTable) -> None:
     if info is None:
         return
     with ui.dialog() as dialog, ui.card().classes("dialog"):
+        dialog.props["aria-label"] = view.t("group.running")
         ui.label(client).classes("dialog-title mono")
         facts(sorted((name, without_secret(name, value)) for name, value in info.properties.items()))
         for queue, state in sorted(info.mq_table.items())[:100]:

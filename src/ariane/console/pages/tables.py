@@ -4,6 +4,7 @@ import csv
 import io
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from nicegui import events, ui
@@ -21,6 +22,12 @@ CELL = """
     :label="props.value" class="cell-badge" />
   <span v-else :class="props.col.mono ? 'mono' : ''">{{ props.value }}</span>
 </q-td>
+"""
+
+
+CHOICE = """
+<q-checkbox dense :model-value="props.selected" aria-label="NAME"
+  @update:model-value="(value, event) => Object.getOwnPropertyDescriptor(props, 'selected').set(value, event)" />
 """
 
 
@@ -124,6 +131,9 @@ class DataTable:
         self._table.props["rows-per-page-label"] = view.t("table.rows")
         self._table.add_slot("body-cell", CELL)
         self._table.add_slot("no-data", '<span class="soft py-2">{{ props.message }}</span>')
+        if select:
+            for slot, label in (("header-selection", "select.all"), ("body-selection", "select.row")):
+                self._table.add_slot(slot, CHOICE.replace("NAME", escape(view.t(label))))
         self._table.on("request", self._requested)
         self._table.on_pagination_change(self._echoed)
 

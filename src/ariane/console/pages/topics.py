@@ -16,7 +16,7 @@ from ariane.console.pages.view import View, count_text
 from ariane.protocol.bodies import READ, WRITE
 
 KINDS: Final = ("normal", "retry", "dead-letter", "delay", "transaction", "system")
-COLORS: Final = {"normal": "primary", "retry": "orange-9", "dead-letter": "negative"}
+COLORS: Final = {"normal": "primary", "retry": "deep-orange-10", "dead-letter": "negative"}
 PERMS: Final = {6: "RW", 4: "R", 2: "W", 0: "-"}
 
 
@@ -155,7 +155,9 @@ async def topic_page(view: View) -> None:
             "groups",
             [
                 Column("group", view.t("column.group"), link=lambda one: view.link("group", name=one["group"])),
-                Column("lag", view.t("column.lag"), "number", color=lambda one: "orange-9" if one["lag"] else None),
+                Column(
+                    "lag", view.t("column.lag"), "number", color=lambda one: "deep-orange-10" if one["lag"] else None
+                ),
             ],
             "group",
             small=True,

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Protocol, TypeVar
@@ -52,6 +52,8 @@ class View:
     cluster: Cluster
     page: str
     query: dict[str, str]
+    loaders: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    """What `every` calls; called at once after a change, too."""
 
     def t(self, key: str, /, **values: object) -> str:
         """A text in the visitor's language."""
@@ -74,6 +76,8 @@ class View:
             return None
         if done is not None:
             ui.notify(done, type="positive")
+            for load in self.loaders:
+                await load()
         return result
 
     async def made(self, work: Awaitable[object], done: str) -> bool:
@@ -108,6 +112,7 @@ class View:
                 return
             problem.set_visibility(False)
 
+        self.loaders.append(step)
         ui.timer(seconds, step)
 
 
