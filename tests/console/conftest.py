@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ariane import Admin, Message, Producer
 from tests.cluster import Cluster, cluster
@@ -16,6 +16,7 @@ from tests.console.site import PASSWORD, Site, start_site, write_users
 __all__ = ["cluster"]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 GRAVE = ("serious", "critical")
+expect.set_options(timeout=30_000)  # milliseconds; the machine may be busy
 HOSTILE = "<img src=x onerror=\"window.stolen='body'\"><script>window.stolen='script'</script>{{window.stolen='vue'}}"
 
 

@@ -58,7 +58,7 @@ a:focus-visible, button:focus-visible { outline: 3px solid #5eead4 !important; o
 .panel { background: var(--paper); border: 1px solid var(--line); border-radius: .75rem; padding: 1rem 1.25rem;
   width: 100%; }
 .panel-title { font-size: 1.05rem; font-weight: 600; margin: 0; line-height: 1.5; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: .75rem; width: 100%; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .75rem; width: 100%; }
 .tile { background: var(--paper); border: 1px solid var(--line); border-radius: .75rem; padding: .75rem 1rem; }
 .tile-name { color: var(--soft); font-size: .85rem; } .tile-value { font-size: 1.5rem; font-weight: 650;
   font-variant-numeric: tabular-nums; overflow-wrap: anywhere; line-height: 1.3; }
@@ -96,7 +96,7 @@ a:focus-visible, button:focus-visible { outline: 3px solid #5eead4 !important; o
   background: color-mix(in srgb, var(--accent) 12%, var(--paper)); border: 1px solid var(--accent);
   font-size: .9rem; font-variant-numeric: tabular-nums; }
 .trunk { width: 2px; height: 1.4rem; background: var(--wire); margin: 0 auto; }
-.sets { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(18rem, 100%), 1fr)); gap: 0 1rem; }
+.sets { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(15.5rem, 100%), 1fr)); gap: 0 1rem; }
 .set { position: relative; padding: 1.4rem .5rem 1rem; border-top: 2px solid var(--wire); margin: 0 -.5rem; }
 .set::before { content: ""; position: absolute; top: 0; left: 50%; width: 2px; height: 1.4rem;
   background: var(--wire); }
