@@ -16,7 +16,7 @@ QUICK = {"route_interval": 1.0, "heartbeat_interval": 1.0}  # clients notice a c
 class Load:
     """A producer and a consumer group of a topic. Counts what was sent, refused and consumed."""
 
-    def __init__(self, namesrv: str, topic: str, **options: object) -> None:
+    def __init__(self, namesrv: str, topic: str, *, repeat: bool = False, **options: object) -> None:
         self.topic = topic
         self.group = f"{topic}-group"
         self.sent: list[bytes] = []
@@ -26,6 +26,7 @@ class Load:
         self.failures: list[str] = []
         """Sends that raised, or that were not stored as promised."""
         self.consumed: set[bytes] = set()
+        self._repeat = repeat  # as an application that sends again what could not be sent
         self._producer = Producer(f"{topic}-producer", name_servers=namesrv, **QUICK, **options)  # type: ignore[arg-type]
         self._consumer = PushConsumer(
             self.group,
@@ -49,12 +50,14 @@ class Load:
         number = 0
         while not self._stopped.wait(PAUSE):
             body = b"%d" % number
-            number += 1
             try:
                 result = self._producer.send(Message(self.topic, body, keys=[f"k{number}"]))
             except ArianeError as error:
-                self.failures.append(f"{number}: {error}")
+                if not self._repeat:
+                    self.failures.append(f"{number}: {error}")
+                    number += 1
                 continue
+            number += 1
             self.brokers.add(result.queue.broker_name)
             self.queues.add(result.queue.queue_id)
             if result.status is not SendStatus.SEND_OK:
