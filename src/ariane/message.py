@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 KEYS: Final = "KEYS"  # property names; the values are RocketMQ's
 TAGS: Final = "TAGS"
@@ -110,7 +110,7 @@ def dead_letter_topic(group: str) -> str:
     return DLQ_PREFIX + group
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, init=False)
 class Message:
     """A message to send.
 
@@ -125,35 +125,55 @@ class Message:
 
     topic: str
     body: bytes
-    tags: str | None = None
-    keys: str | Iterable[str] | None = None
-    properties: dict[str, str] = field(default_factory=dict)
-    delay_level: int = 0
-    flag: int = 0
-    deliver_at: int | None = None
-    wait_store: bool = True
+    tags: str | None
+    keys: str | Iterable[str] | None
+    properties: dict[str, str]
+    delay_level: int
+    flag: int
+    deliver_at: int | None
+    wait_store: bool
 
-    def __post_init__(self) -> None:
-        if self.properties:
-            _check_properties(self.properties)
-        if self.tags is not None:
-            self.properties[TAGS] = self.tags
-        if self.keys is not None:
-            keys = [self.keys] if isinstance(self.keys, str) else list(self.keys)
-            if any(len(key.split()) != 1 for key in keys):
+    def __init__(
+        self,
+        topic: str,
+        body: bytes,
+        tags: str | None = None,
+        keys: str | Iterable[str] | None = None,
+        properties: dict[str, str] | None = None,
+        delay_level: int = 0,
+        flag: int = 0,
+        deliver_at: int | None = None,
+        wait_store: bool = True,
+    ) -> None:
+        self.topic = topic
+        self.body = body
+        self.tags = tags
+        self.keys = keys
+        self.properties = properties = {} if properties is None else properties
+        self.delay_level = delay_level
+        self.flag = flag
+        self.deliver_at = deliver_at
+        self.wait_store = wait_store
+        if properties:
+            _check_properties(properties)
+        if tags is not None:
+            properties[TAGS] = tags
+        if keys is not None:
+            words = [keys] if isinstance(keys, str) else list(keys)
+            if any(len(word.split()) != 1 for word in words):
                 raise ValueError(
-                    f"keys={self.keys!r}: a key has no blanks, which separate keys, and is not empty: give a list"
+                    f"keys={keys!r}: a key has no blanks, which separate keys, and is not empty: give a list"
                 )
-            if keys:
-                self.properties[KEYS] = " ".join(keys)
-        if self.delay_level and self.deliver_at is not None:
+            if words:
+                properties[KEYS] = " ".join(words)
+        if delay_level and deliver_at is not None:
             raise ValueError("delay_level and deliver_at each say when to deliver: give only one of them")
-        if self.delay_level:
-            self.properties[DELAY] = str(self.delay_level)
-        if self.deliver_at is not None:
-            self.properties[DELIVER_TIME] = self.properties[TIMER_DELIVER_MS] = str(self.deliver_at)
-        if not self.wait_store:
-            self.properties[WAIT] = "false"
+        if delay_level:
+            properties[DELAY] = str(delay_level)
+        if deliver_at is not None:
+            properties[DELIVER_TIME] = properties[TIMER_DELIVER_MS] = str(deliver_at)
+        if not wait_store:
+            properties[WAIT] = "false"
 
     @classmethod
     def with_properties(cls, topic: str, body: bytes, properties: dict[str, str], flag: int = 0) -> "Message":
@@ -183,9 +203,20 @@ class MessageQueue:
     queue_id: int
 
 
+class FieldReader(Protocol):
+    """Decodes the fields of a received message one by one from its stored bytes."""
+
+    def read(self, message: "ReceivedMessage", name: str) -> object:
+        """The value of a field; AttributeError for any other name."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class ReceivedMessage:
-    """A message as a consumer receives it."""
+    """A message as a consumer receives it.
+
+    A pulled message has few of its slots set; `reader` decodes each of the others when it is first asked for.
+    """
 
     topic: str
     body: bytes
@@ -207,6 +238,25 @@ class ReceivedMessage:
     decode_error: str | None = None
     """Why the message is not as its sender wrote it: `body` is as stored when it cannot be decompressed, and bytes of
     properties that are not UTF-8 are replaced by U+FFFD. None for all other messages."""
+    reader: FieldReader | None = field(default=None, repr=False, compare=False)
+    head: bytes = field(default=b"", repr=False, compare=False)
+    """For `reader`: the stored bytes before the body."""
+    tail: bytes = field(default=b"", repr=False, compare=False)
+    """For `reader`: the stored bytes after the body."""
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Decode a field. Python calls this only for a slot that is not set, and for unknown names."""
+            if name == "reader" or self.reader is None:
+                raise AttributeError(f"a ReceivedMessage has no attribute {name!r}")
+            value = self.reader.read(self, name)
+            setattr(self, name, value)
+            return value
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """All fields, decoded, for copies and pickles."""
+        return None, {name: getattr(self, name) for name in self.__dataclass_fields__} | {"reader": None}
 
     @property
     def tags(self) -> str | None:

@@ -1,13 +1,22 @@
 """Units as messages: the quick way and the careful way give the same."""
 
+import copy
 import dataclasses
+import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ariane.client.connect.broker_calls import pull_header
+from ariane.client.consumer.queues.pull_requests import TEMPLATE_OFFSET, PullTemplate
 from ariane.client.decoding import decode_message, decode_messages
 from ariane.errors import ProtocolError
+from ariane.message import MessageQueue, ReceivedMessage
+from ariane.protocol.codes import RequestCode
+from ariane.protocol.command import Command
+from ariane.protocol.frame import encode
+from ariane.protocol.headers import PullMessageRequest
 from ariane.protocol.ids import pack_host
 from ariane.protocol.properties import encode_properties
 from ariane.protocol.units import Unit, decode_unit, encode_unit
@@ -68,3 +77,49 @@ def test_a_wrong_magic_is_refused() -> None:
 def test_a_received_message_can_be_copied_with_changes() -> None:
     [message] = decode_messages(encode_unit(Unit(b"T", b"x")), "broker-a")
     assert dataclasses.replace(message, reconsume_times=3).reconsume_times == 3
+
+
+def received(properties: dict[str, str]) -> ReceivedMessage:
+    unit = Unit(b"orders", b"x", encode_properties(properties).encode(), queue_offset=7, reconsume_times=2)
+    [message] = decode_messages(encode_unit(unit), "broker-a", {"MIN_OFFSET": "0"})
+    return message
+
+
+def test_a_field_that_was_set_is_kept_when_others_are_decoded() -> None:
+    message = received({"TAGS": "a"})
+    message.topic = "renamed"
+    message.properties["mine"] = "1"
+    assert message.queue.topic == "orders"
+    assert message.reconsume_times == 2
+    assert message.topic == "renamed"
+    assert message.properties == {"TAGS": "a", "MIN_OFFSET": "0", "mine": "1"}
+
+
+def test_copies_and_pickles_of_a_message_have_all_its_fields() -> None:
+    message = received({"KEYS": "k", "UNIQ_KEY": "id-1"})
+    for other in (copy.copy(message), copy.deepcopy(message), pickle.loads(pickle.dumps(message))):
+        assert other == message
+        assert (other.message_id, other.keys) == ("id-1", ["k"])
+
+
+def test_a_message_has_no_other_attributes() -> None:
+    message = received({})
+    assert not hasattr(message, "toppic")
+    with pytest.raises(AttributeError, match="toppic"):
+        _ = message.toppic  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="toppic"):
+        _ = copy.copy(message).toppic  # type: ignore[attr-defined]
+
+
+NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20)
+
+
+@given(NAMES | st.just('","queueOffset":"1","opaque":2'), NAMES, st.integers(0, 2**62), st.integers(0, 2**31 - 1))
+def test_a_pull_from_a_template_is_the_one_that_the_general_encoder_writes(
+    group: str, expression: str, offset: int, opaque: int
+) -> None:
+    def header(at: int) -> PullMessageRequest:
+        return pull_header(group, MessageQueue("T", "b", 3), at, 32, expression, 4, 0, 15.0, 9)
+
+    general = Command(RequestCode.PULL_MESSAGE, header(offset).fields(), opaque=opaque)
+    assert PullTemplate(header(TEMPLATE_OFFSET)).frame(offset, opaque) == encode(general)

@@ -50,6 +50,7 @@ QUEUE_OFFSET_AT: Final = 20
 PHYSICAL_OFFSET_AT: Final = 28
 SYS_FLAG_AT: Final = 36
 BORN_HOST_AT: Final = 48
+STORE_HOST_AT: Final = 64  # in a unit with two IPv4 hosts
 V4_BODY_AT: Final = 88  # in a unit with two IPv4 hosts
 
 

@@ -1,6 +1,9 @@
 """Requests to brokers about queues: offsets, pulls, locks, members of a group."""
 
+from typing import Final
+
 from ariane.client.connect.filter_uploads import FilterUploads
+from ariane.client.connect.refusals import refusal
 from ariane.client.connect.routes import MASTER, Routes
 from ariane.client.connect.wire import SUCCESS, Wire
 from ariane.client.options import Selector, WasmFilter, text_and_kind, uses_filter_server
@@ -15,6 +18,7 @@ from ariane.protocol.bodies import (
     QueueKey,
 )
 from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.command import Command
 from ariane.protocol.headers import (
     GetConsumerListByGroupRequest,
     GetEarliestMsgStoretimeRequest,
@@ -33,13 +37,49 @@ from ariane.protocol.headers.consume import CLASS_FILTER, COMMIT_OFFSET, SUBSCRI
 
 LITE_PULL = 0x10  # a bit of a pull's sys flag that brokers of 4.9 ignore
 
-_STATUS = {
+_STATUS: Final[dict[int, PullStatus]] = {
     SUCCESS: PullStatus.FOUND,
     ResponseCode.PULL_NOT_FOUND: PullStatus.NO_NEW,
     ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCH,
     ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
 }
-_PULL_CODES = tuple(int(code) for code in _STATUS)
+
+
+def pull_header(
+    group: str,
+    queue: MessageQueue,
+    offset: int,
+    max_count: int,
+    expression: Selector,
+    sys_flag: int,
+    commit_offset: int,
+    suspend: float,
+    version: int,
+) -> PullMessageRequest:
+    """The header of a pull."""
+    text, kind = text_and_kind(expression)
+    if suspend > 0:
+        sys_flag |= SUSPEND
+    return PullMessageRequest(
+        group, queue.topic, queue.queue_id, offset, max_count, sys_flag, commit_offset,
+        int(suspend * 1000), version, text if sys_flag & (SUBSCRIPTION | CLASS_FILTER) else None, kind,
+    )  # fmt: skip
+
+
+def pull_result(address: str, response: Command) -> PullResult:
+    """The response to a pull; BrokerRefused when it is a refusal."""
+    status = _STATUS.get(response.code)
+    if status is None:
+        raise refusal(address, RequestCode.PULL_MESSAGE, response)
+    found = PullMessageResponse.parse(response.fields)
+    return PullResult(
+        status,
+        found.next_begin_offset,
+        found.min_offset,
+        found.max_offset,
+        response.body,
+        found.suggest_which_broker_id,
+    )
 
 
 class BrokerCalls:
@@ -149,10 +189,16 @@ class BrokerCalls:
         timeout: float = 10.0,
     ) -> PullResult:
         """Pull once. With `suspend` the broker holds the pull for so many seconds when it finds nothing."""
+        address, sys_flag = await self.pull_target(group, queue, broker_id, expression, sys_flag)
+        header = pull_header(group, queue, offset, max_count, expression, sys_flag, commit_offset, suspend, version)
+        request = self.wire.command(RequestCode.PULL_MESSAGE, header)
+        return pull_result(address, await self.wire.remoting.request(address, request, timeout + suspend))
+
+    async def pull_target(
+        self, group: str, queue: MessageQueue, broker_id: int, expression: Selector, sys_flag: int
+    ) -> tuple[str, int]:
+        """The address to pull a queue from, and the sys flag for it; a module that is missing there is uploaded."""
         address, is_slave = await self.reader(queue, broker_id)
-        text, kind = text_and_kind(expression)
-        if suspend > 0:
-            sys_flag |= SUSPEND
         if is_slave:
             sys_flag &= ~COMMIT_OFFSET
         if isinstance(expression, WasmFilter):
@@ -160,22 +206,7 @@ class BrokerCalls:
         if uses_filter_server(expression):
             sys_flag |= CLASS_FILTER
             address = await self._filter_server(queue, address)
-        header = PullMessageRequest(
-            group, queue.topic, queue.queue_id, offset, max_count, sys_flag, commit_offset,
-            int(suspend * 1000), version, text if sys_flag & (SUBSCRIPTION | CLASS_FILTER) else None, kind,
-        )  # fmt: skip
-        response = await self.wire.ask(
-            address, RequestCode.PULL_MESSAGE, header, timeout=timeout + suspend, expect=_PULL_CODES
-        )
-        found = PullMessageResponse.parse(response.fields)
-        return PullResult(
-            _STATUS[ResponseCode(response.code)],
-            found.next_begin_offset,
-            found.min_offset,
-            found.max_offset,
-            response.body,
-            found.suggest_which_broker_id,
-        )
+        return address, sys_flag
 
     async def _filter_server(self, queue: MessageQueue, broker: str) -> str:
         """A filter server beside a broker; queues are spread over all of them."""

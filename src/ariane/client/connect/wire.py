@@ -13,8 +13,9 @@ class Wire:
     """Sends requests by address. A response with another code than expected is raised as BrokerRefused."""
 
     def __init__(self, remoting: Client, timeout: float, binary: bool) -> None:
-        self._remoting = remoting
+        self.remoting = remoting
         self._serialization = BINARY if binary else JSON
+        self.is_binary = binary
         self.timeout = timeout
 
     def command(self, code: int, header: Header | dict[str, str] | None, body: bytes = b"") -> Command:
@@ -40,7 +41,7 @@ class Wire:
         self, address: str, request: Command, timeout: float, expect: tuple[int, ...] = (SUCCESS,)
     ) -> Command:
         """Like `ask`, for a request that is already built."""
-        response = await self._remoting.request(address, request, timeout)
+        response = await self.remoting.request(address, request, timeout)
         if response.code not in expect:
             raise refusal(address, request.code, response)
         return response
@@ -49,4 +50,4 @@ class Wire:
         self, address: str, code: int, header: Header | dict[str, str] | None = None, body: bytes = b""
     ) -> None:
         """Send without waiting for a response."""
-        await self._remoting.oneway(address, self.command(code, header, body))
+        await self.remoting.oneway(address, self.command(code, header, body))

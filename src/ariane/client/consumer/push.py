@@ -11,7 +11,7 @@ from ariane.client.connect.namespaces import wrap
 from ariane.client.consumer.listen.concurrently import Concurrently
 from ariane.client.consumer.listen.handoff import Handoff
 from ariane.client.consumer.listen.hook_calls import HookWatch
-from ariane.client.consumer.listen.listener import ConsumeStatus, Listener, with_delivery
+from ariane.client.consumer.listen.listener import ConsumeStatus, Listener, takes_delivery
 from ariane.client.consumer.listen.orderly import Locks, Orderly
 from ariane.client.consumer.listen.runners import make_runner
 from ariane.client.consumer.listen.send_back import NO_LIMIT, SendBack
@@ -64,7 +64,7 @@ class PushConsumer(Lifecycle):
         self._selectors: dict[str, Selector] = whole
         self._subscriptions = {topic: subscription(topic, wanted, now) for topic, wanted in whole.items()}
         if listener is not None:
-            with_delivery(listener)  # fail here, not at the first message, if the listener cannot be called
+            takes_delivery(listener)  # fail here, not at the first message, if the listener cannot be called
         self._handoff = Handoff() if listener is None else None
         self._listener = listener
         self._hooks = tuple(consume_hooks)

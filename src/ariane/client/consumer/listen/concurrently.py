@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 
 from ariane.client.connect.instance import Instance
-from ariane.client.consumer.listen.listener import ConsumeStatus, Delivery
+from ariane.client.consumer.listen.listener import ConsumeStatus
 from ariane.client.consumer.listen.runners import Batch, Runner
 from ariane.client.consumer.listen.send_back import SendBack
 from ariane.client.consumer.options import Model, PushOptions
@@ -44,7 +44,7 @@ class Concurrently:
         """Submit messages that were pulled."""
         size = self._options.consume_batch
         for at in range(0, len(messages), size):
-            batch = Batch(queue, messages[at : at + size], Delivery(queue.queue), self._done)
+            batch = Batch(queue, messages[at : at + size], self._done)
             self._under_way.add(batch)
             queue.running += len(batch.messages)
             self._runner.submit(batch)
@@ -55,6 +55,15 @@ class Concurrently:
         batch.queue.running -= len(batch.messages)
         if batch.started is None or batch.queue.abandoned:
             batch.queue.changed.set()
+            return
+        if (
+            batch.status is ConsumeStatus.CONSUME_SUCCESS
+            and batch.error is None
+            and not batch.expired
+            and batch.acknowledged >= len(batch.messages)
+        ):
+            self._meter.consumed(batch.queue.queue.topic, len(batch.messages), 0, batch.wall, batch.cpu)
+            self._finish(batch.queue, batch.messages)
             return
         good, bad = self._judge(batch)
         self._meter.consumed(batch.queue.queue.topic, len(good), len(bad), batch.wall, batch.cpu)
@@ -82,7 +91,7 @@ class Concurrently:
             )
         if batch.status is not ConsumeStatus.CONSUME_SUCCESS:
             return [], messages
-        until = max(0, batch.delivery.ack_index + 1)
+        until = batch.acknowledged
         return messages[:until], messages[until:]
 
     async def _fail(self, batch: Batch, good: list[ReceivedMessage], bad: list[ReceivedMessage]) -> None:
@@ -120,6 +129,7 @@ class Concurrently:
                         message.message_id,
                         self._options.consume_timeout,
                     )
+                    batch.expired = True
                     self._finish(batch.queue, [message])
 
     async def close(self) -> None:

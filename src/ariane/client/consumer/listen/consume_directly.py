@@ -3,7 +3,7 @@
 import asyncio
 
 from ariane.client.connect.namespaces import unwrap
-from ariane.client.consumer.listen.listener import ConsumeStatus, Delivery
+from ariane.client.consumer.listen.listener import ConsumeStatus
 from ariane.client.consumer.listen.runners import Batch, Runner
 from ariane.client.consumer.queues.process_queue import ProcessQueue
 from ariane.env import Clock
@@ -28,7 +28,7 @@ async def consume_directly(
     message.topic = unwrap(namespace, message.topic)
     finished: asyncio.Future[Batch] = asyncio.get_running_loop().create_future()
     queue = ProcessQueue(message.queue, clock)
-    batch = Batch(queue, [message], Delivery(message.queue), finished.set_result, watched=False)
+    batch = Batch(queue, [message], finished.set_result, watched=False)
     runner.submit(batch)
     await finished
     return ConsumeMessageDirectlyResult(

@@ -52,7 +52,7 @@ Listener = (
 )
 """A function or coroutine function of the messages, or of the messages and a `Delivery`."""
 
-Call = Callable[[list[ReceivedMessage], Delivery], Any]
+Call = Callable[..., Any]
 
 
 def is_coroutine(listener: Listener) -> bool:
@@ -60,15 +60,14 @@ def is_coroutine(listener: Listener) -> bool:
     return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(type(listener).__call__)
 
 
-def with_delivery(listener: Listener) -> Call:
-    """The listener as a function of both arguments; ClientError when its signature does not fit."""
-    call: Callable[..., Any] = listener
+def takes_delivery(listener: Listener) -> bool:
+    """Whether the listener takes a Delivery, too; ClientError when its signature does not fit."""
     if not callable(listener):
         raise ClientError(f"{listener!r} is not a listener: give a function of a list of messages")
     if inspect.isgeneratorfunction(listener) or inspect.isasyncgenfunction(listener):
         raise ClientError(f"{listener!r} is not a listener: it yields, and must return a ConsumeStatus")
-    if accepts(call, 2):
-        return call
-    if accepts(call, 1):
-        return lambda messages, _: call(messages)
+    if accepts(listener, 2):
+        return True
+    if accepts(listener, 1):
+        return False
     raise ClientError(f"{listener!r} is not a listener: it must take a list of messages, and may take a Delivery")

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from ariane.client.connect.instance import Instance
-from ariane.client.consumer.listen.listener import ConsumeStatus, Delivery
+from ariane.client.consumer.listen.listener import ConsumeStatus
 from ariane.client.consumer.listen.runners import Batch, Runner
 from ariane.client.consumer.listen.send_back import NO_LIMIT, SendBack
 from ariane.client.consumer.options import Model, PushOptions
@@ -113,7 +113,7 @@ class Orderly:
     async def _hand_over(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> float:
         """Call the listener and handle its result; returns the seconds to pause."""
         finished: asyncio.Future[Batch] = asyncio.get_running_loop().create_future()
-        batch = Batch(queue, messages, Delivery(queue.queue), finished.set_result)
+        batch = Batch(queue, messages, finished.set_result)
         queue.running += len(messages)
         self._runner.submit(batch)
         try:

@@ -25,9 +25,10 @@ class ProcessQueue:
         self.next_offset = 0
         self.max_offset = 0
         """The end of the queue in the last response of the broker."""
-        self.last_pull_count = 0
-        """By how many offsets the last response advanced; 0 when it had no messages."""
-        self.last_pull_bytes = 0
+        self.pull_step = 0
+        """By how many offsets a response advances before the end of the queue; 0 until one had messages."""
+        self.pull_bytes = 0
+        """The size of such a response."""
         self.count = 0
         self.size = 0
         self.last_lock = clock.monotonic()
@@ -44,14 +45,17 @@ class ProcessQueue:
         self._messages: OrderedDict[int, ReceivedMessage] = OrderedDict()
         self._taken: OrderedDict[int, ReceivedMessage] = OrderedDict()
         self._above: set[int] = set()  # consumed, while a message before them is not
+        self._first = -1  # the offset that `remove` returned last
         self._end = 0  # one past the last offset that was ever cached
 
     def put(self, messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
         """Cache messages; returns those that were not cached before."""
-        cached, fresh = self._messages, []
+        cached = self._messages
+        fresh: list[ReceivedMessage] = []
         for message in messages:
-            if message.queue_offset not in cached:
-                cached[message.queue_offset] = message
+            offset = message.queue_offset
+            if offset not in cached:
+                cached[offset] = message
                 self.size += len(message.body)
                 fresh.append(message)
         if fresh:
@@ -60,24 +64,30 @@ class ProcessQueue:
             self.changed.set()
         return fresh
 
-    def remove(self, messages: Iterable[ReceivedMessage]) -> int | None:
+    def remove(self, messages: Sequence[ReceivedMessage]) -> int | None:
         """Remove consumed messages; returns the offset to commit, None when nothing was cached."""
         self.last_consume = self._clock.monotonic()
         cached = self._messages
         if not cached:
             return None
-        first = next(iter(cached))
+        highest = -1
         for message in messages:
-            if cached.pop(message.queue_offset, None) is not None:
+            offset = message.queue_offset
+            if cached.pop(offset, None) is not None:
                 self.count -= 1
                 self.size -= len(message.body)
-                if message.queue_offset > first:
-                    self._above.add(message.queue_offset)
+                highest = max(highest, offset)
         self.changed.set()
         if not cached:
             self._above.clear()
             return self._end
-        return next(iter(cached))
+        first: int = next(iter(cached))
+        if highest > first:
+            self._above.update(message.queue_offset for message in messages)
+        if first != self._first and self._above:
+            self._above = {offset for offset in self._above if offset > first}
+        self._first = first
+        return first
 
     def holds(self, message: ReceivedMessage) -> bool:
         """Whether a message is cached, so not consumed yet."""

@@ -6,12 +6,15 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ariane.client.connect.broker_calls import pull_result
 from ariane.client.connect.instance import Instance
 from ariane.client.connect.namespaces import unwrap
+from ariane.client.connect.routes import MASTER
 from ariane.client.connect.tasks import Tasks
 from ariane.client.consumer.options import ConsumerOptions
 from ariane.client.consumer.queues.offset_store import OffsetStore
 from ariane.client.consumer.queues.process_queue import ProcessQueue
+from ariane.client.consumer.queues.pull_requests import PullRequests, SentPulls
 from ariane.client.consumer.stats import Meter
 from ariane.client.decoding import decode_messages
 from ariane.client.options import Expression, Selector, Sql, WasmFilter
@@ -89,7 +92,8 @@ class Puller:
         self._limits = limits
         self._meter = meter
         self._sys_flag = sys_flag
-        self._suggested: dict[object, int] = {}
+        self._suggested: dict[MessageQueue, int] = {}
+        self._requests = PullRequests(group, instance.calls, options.pull_batch)
         self.subscription: Callable[[str], SubscriptionData | None] = lambda topic: None
         self.deliver: Callable[[ProcessQueue, list[ReceivedMessage]], None] = lambda queue, messages: None
         self.gone: Callable[[ProcessQueue, int], None] = lambda queue, offset: None
@@ -121,18 +125,20 @@ class Puller:
         if subscription is None:  # unsubscribed meanwhile: the next rebalance releases the queue
             await self._clock.sleep(FIRST_PAUSE)
             return
-        queue.last_pull = self._clock.monotonic()
+        queue.last_pull = started = self._clock.monotonic()
         offsets = self._offsets_to_pull(queue)
-        asked = [self._ask(queue, subscription, offset) for offset in offsets]
         try:
-            results: list[PullResult | BaseException]
-            results = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
-            for offset, result in zip(offsets, results, strict=True):
-                if queue.dropped or queue.next_offset != offset:
-                    break  # the pull before it ended elsewhere than expected: ask again
-                if isinstance(result, BaseException):
-                    raise result
-                self._take(queue, subscription, result)
+            pulls = await self._send(queue, subscription, offsets)
+            try:
+                for number, offset in enumerate(offsets):
+                    if queue.dropped or queue.next_offset != offset:
+                        break  # the pull before it ended elsewhere than expected: ask again
+                    result = pull_result(pulls.address, await pulls.response(number))
+                    self._suggested[queue.queue] = result.suggested_broker
+                    self._meter.pulled(queue.queue.topic, self._clock.monotonic() - started)
+                    self._take(queue, subscription, result)
+            finally:
+                pulls.forget()
         except ArianeError as error:  # no response, or not message units: ask the broker again
             await self._pause_after(queue, error)
             return
@@ -143,40 +149,31 @@ class Puller:
     def _offsets_to_pull(self, queue: ProcessQueue) -> list[int]:
         """The offsets of the next pulls: several when the last response told that the broker has so much more.
 
-        Each pull is expected to return as many messages as the last one did. All are before the end of the queue, so
-        that the broker holds none of them, and together they fit into the limits of the cache.
+        Each pull is expected to return as many messages as the last full one did. All are before the end of the queue,
+        so that the broker holds none of them, and together they fit into the limits of the cache.
         """
-        limits, step = self._limits, queue.last_pull_count
+        limits, step = self._limits, queue.pull_step
         ahead = 1
         if step > 0 and self.interval <= 0:
             left = [queue.max_offset - queue.next_offset, limits.messages - queue.count]
             if limits.span is not None:
                 left.append(limits.span - queue.span)
-            room = (limits.size - queue.size) // max(1, queue.last_pull_bytes)
+            room = (limits.size - queue.size) // max(1, queue.pull_bytes)
             ahead = max(1, min(MOST_AHEAD, room, min(left) // step))
         return [queue.next_offset + number * step for number in range(ahead)]
 
-    async def _ask(self, queue: ProcessQueue, subscription: SubscriptionData, offset: int) -> PullResult:
-        """Send a pull.
+    async def _send(self, queue: ProcessQueue, subscription: SubscriptionData, offsets: list[int]) -> SentPulls:
+        """Send pulls.
 
         A pull could carry the group's offset too, but Apache's broker may handle it after a later commit and move the
         offset back. So offsets are committed by requests of their own.
         """
-        result = await self._instance.calls.pull(
-            self._group,
-            queue.queue,
-            offset,
-            self._options.pull_batch,
-            self._selector(subscription),
-            sys_flag=self._sys_flag,
-            suspend=self._options.poll_suspend,
-            version=self.versions.get(queue.queue.topic, 0),
-            broker_id=self._suggested.get(queue.queue, 0),
-            timeout=PULL_MARGIN,
+        suspend = self._options.poll_suspend
+        conditions = self._selector(subscription), self._sys_flag, suspend, self.versions.get(queue.queue.topic, 0)
+        broker_id = self._suggested.get(queue.queue, MASTER)
+        return await self._requests.send(
+            queue.queue, offsets, broker_id, conditions, PULL_MARGIN + suspend, queue.last_pull
         )
-        self._suggested[queue.queue] = result.suggested_broker
-        self._meter.pulled(queue.queue.topic, self._clock.monotonic() - queue.last_pull)
-        return result
 
     def _selector(self, subscription: SubscriptionData) -> Selector:
         text, kind = subscription.sub_string, subscription.expression_type
@@ -203,8 +200,6 @@ class Puller:
 
     def _take(self, queue: ProcessQueue, subscription: SubscriptionData, result: PullResult) -> None:
         queue.max_offset = result.max_offset
-        queue.last_pull_count = result.next_offset - queue.next_offset if result.status is PullStatus.FOUND else 0
-        queue.last_pull_bytes = len(result.body)
         if result.status is PullStatus.OFFSET_ILLEGAL:
             log.warning(
                 "%s: offset %d is out of range of %s: continuing at %d",
@@ -217,9 +212,10 @@ class Puller:
             return
         messages: list[ReceivedMessage] = []
         if result.status is PullStatus.FOUND:
-            messages = _wanted(decode_messages(result.body, queue.queue.broker_name), subscription)
-            self._dress(messages, result)
-            messages = queue.put(messages)
+            if result.next_offset < result.max_offset or not queue.pull_step:
+                queue.pull_step = result.next_offset - queue.next_offset
+                queue.pull_bytes = len(result.body)
+            messages = queue.put(self._decode(queue.queue, subscription, result))
         queue.next_offset = result.next_offset
         if messages:
             self._meter.received(queue.queue.topic, len(messages))
@@ -227,8 +223,9 @@ class Puller:
         elif queue.is_empty:  # nothing matched: advance the offset, or the lag would never shrink
             self._offsets.update(queue.queue, result.next_offset, only_forward=True)
 
-    def _dress(self, messages: Sequence[ReceivedMessage], result: PullResult) -> None:
-        first, last = str(result.min_offset), str(result.max_offset)
+    def _decode(self, queue: MessageQueue, subscription: SubscriptionData, result: PullResult) -> list[ReceivedMessage]:
+        more = {MIN_OFFSET: str(result.min_offset), MAX_OFFSET: str(result.max_offset)}
+        messages = _wanted(decode_messages(result.body, queue.broker_name, more), subscription)
         retry, namespace = RETRY_PREFIX + self._group, self._options.namespace
         for message in messages:
             if message.decode_error is not None:
@@ -239,12 +236,13 @@ class Puller:
                     message.queue,
                     message.decode_error,
                 )
-            message.properties[MIN_OFFSET] = first
-            message.properties[MAX_OFFSET] = last
-            if message.topic == retry:
+        if queue.topic == retry:
+            for message in messages:
                 message.topic = message.properties.get(RETRY_TOPIC, retry)
-            if namespace:
+        if namespace:
+            for message in messages:
                 message.topic = unwrap(namespace, message.topic)
+        return messages
 
 
 def _wanted(messages: list[ReceivedMessage], subscription: SubscriptionData) -> list[ReceivedMessage]:
