@@ -4,8 +4,8 @@
     python scripts/derive_sync.py --check  fails when they are not up to date
 
 Each public method of an asyncio client becomes a method of the same name and signature that runs it in the background
-loop; one that is marked `any_thread` begins in the caller's thread. The types are the asyncio methods' own, so that
-editors and mypy see real signatures.
+loop; `send` does its work in the caller's thread. The types are the asyncio methods' own, so that editors and mypy see
+real signatures.
 """
 
 import ast
@@ -52,7 +52,7 @@ RENAMED = {
     "__aexit__": "__exit__",
     "__aiter__": "__iter__",
 }
-HIDDEN = {"needs_threads", "submit_in_room"}  # what clients tell each other
+HIDDEN = {"needs_threads", "send_in_thread", "submit_in_room"}  # what clients tell each other
 SPECIAL = {
     "__aiter__": """
         iterator = self._client.__aiter__()
@@ -69,6 +69,10 @@ SPECIAL = {
 """,
     "__aenter__": "\n        self._portal.run(self._client.__aenter__())\n        return self\n",
     "start": "\n        self._portal.run(self._client.start())\n        return self\n",
+    "send": """
+        self._portal.check_caller()
+        return self._client.send_in_thread(self._portal.run, message, queue, selector, hash_key, timeout)
+""",
     "submit": """
         client = self._client
         return self._portal.follow_in(
@@ -179,8 +183,7 @@ class Deriver:
         if returns.startswith("Iterator["):
             return f"\n        yield from self._portal.each({call})\n"
         if isinstance(method, ast.AsyncFunctionDef):
-            begins = any(isinstance(d, ast.Name) and d.id == "any_thread" for d in method.decorator_list)
-            run = f"self._portal.{'begin' if begins else 'run'}({call})"
+            run = f"self._portal.run({call})"
         elif follows:
             run = f"self._portal.follow(lambda: {call})"
         else:

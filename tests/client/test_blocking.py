@@ -28,7 +28,7 @@ def producer(cluster: Cluster) -> Iterator[Producer]:
 
 
 def connections(producer: Producer) -> list[ExclusiveConnection]:
-    return list(producer._client._sender._fast._blocking.values())
+    return list(producer._client._sender.fast._exclusive.values())
 
 
 def test_a_lone_thread_has_a_connection_of_its_own_and_others_go_through_the_loop(producer: Producer) -> None:

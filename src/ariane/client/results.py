@@ -28,7 +28,7 @@ STORED: Final[dict[int, SendStatus]] = {
 """The response codes to a send that mean that the message is stored."""
 
 
-class SendResult(msgspec.Struct, frozen=True):
+class SendResult(msgspec.Struct, frozen=True, gc=False):
     """A stored message. For a batch it describes the first message, and `message_ids` has the ids of all."""
 
     status: SendStatus

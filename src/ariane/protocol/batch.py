@@ -27,11 +27,13 @@ class BatchItem(NamedTuple):
 
 def encode_batch(items: list[BatchItem]) -> bytes:
     """Encode the body of a batch request."""
-    parts: list[bytes] = []
-    for flag, body, properties in items:
-        total = _FIXED + len(body) + len(properties)
-        parts += (_HEAD.pack(total, 0, 0, flag, len(body)), body, _I16.pack(len(properties)), properties)
-    return b"".join(parts)
+    return b"".join([encode_item(flag, body, properties) for flag, body, properties in items])
+
+
+def encode_item(flag: int, body: bytes, properties: bytes) -> bytes:
+    """Encode one message of a batch."""
+    total = _FIXED + len(body) + len(properties)
+    return _HEAD.pack(total, 0, 0, flag, len(body)) + body + _I16.pack(len(properties)) + properties
 
 
 def decode_batch(buffer: bytes) -> list[BatchItem]:

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class JsonHeader(msgspec.Struct):
+class JsonHeader(msgspec.Struct, gc=False):
     """Names and defaults as RocketMQ's peers write them."""
 
     code: int

@@ -6,7 +6,7 @@ import socket
 from datetime import datetime
 from ipaddress import ip_address
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from ariane.env import Clock
 from ariane.errors import ConnectFailed
@@ -40,7 +40,8 @@ def _month_start(now_ms: int) -> int:
     return int(datetime(moment.year, moment.month, 1).timestamp() * 1000)
 
 
-_MONTH = 32 * 86_400_000
+_MONTH: Final = 32 * 86_400_000
+_HEX: Final = [f"{number:02X}" for number in range(256)]  # formatting a number costs several times a look-up
 
 
 class UniqueIds:
@@ -51,16 +52,20 @@ class UniqueIds:
 
     def __init__(self, address: str, clock: Clock, maker: int) -> None:
         whole = unique_id(ip_address(address).packed, os.getpid(), maker, 0, 0)
-        self._prefix = whole[:-12]  # all but time and counter
-        self._clock = clock
+        self._maker = whole[:-12]  # all but time and counter
         self._counter = count()
         self._start = _month_start(clock.now_ms())
+        self._last = -1
+        self._prefix = ""  # all but the counter, of the last millisecond
 
-    def make(self) -> str:
-        """Generate an id."""
-        now = self._clock.now_ms()
-        elapsed = now - self._start
-        if not 0 <= elapsed < _MONTH:
-            self._start = _month_start(now)
-            elapsed = now - self._start
-        return f"{self._prefix}{elapsed:08X}{next(self._counter) & 0xFFFF:04X}"
+    def make(self, now_ms: int) -> str:
+        """Generate an id at this time."""
+        if now_ms != self._last:
+            elapsed = now_ms - self._start
+            if not 0 <= elapsed < _MONTH:
+                self._start = _month_start(now_ms)
+                elapsed = now_ms - self._start
+            prefix = f"{self._maker}{elapsed:08X}"
+            self._prefix, self._last = prefix, now_ms
+        number = next(self._counter) & 0xFFFF
+        return self._prefix + _HEX[number >> 8] + _HEX[number & 0xFF]

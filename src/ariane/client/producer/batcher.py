@@ -10,7 +10,7 @@ from typing import Any
 
 from ariane.client.observe.hooks import SendMode
 from ariane.client.producer.options import ProducerOptions
-from ariane.client.producer.outgoing import ITEM_OVERHEAD, Packer, checked_properties
+from ariane.client.producer.outgoing import BatchBuilder, Outgoing, Packer, stored_size
 from ariane.client.producer.sending import Sender
 from ariane.client.results import SendResult
 from ariane.errors import BrokerRefused, NotRunning
@@ -38,9 +38,9 @@ def may_be_batched(message: Message) -> bool:
 
 class _Batch:
     def __init__(self) -> None:
+        self.built = BatchBuilder()
         self.messages: list[Message] = []
         self.results: list[asyncio.Future[SendResult]] = []
-        self.size = 0
         self.timeout = 0.0
         self.timer: asyncio.TimerHandle | None = None
 
@@ -63,24 +63,23 @@ class Batcher:
         self._last: dict[Key, asyncio.Task[None]] = {}  # of each chosen queue, the batch that was sent last
         self._loop = asyncio.get_running_loop()
 
-    async def send(self, message: Message, queue: MessageQueue | None, timeout: float) -> SendResult:
-        """Send a message in a batch, or alone if no other is submitted in time."""
-        properties = checked_properties(message.properties)  # an invalid message is an error for its own caller only
-        size = len(message.body) + len(properties) + len(message.topic) + ITEM_OVERHEAD
+    def put(self, message: Message, queue: MessageQueue | None, timeout: float) -> asyncio.Future[SendResult]:
+        """Send a message in a batch, or alone if no other is submitted in time; the future is its own result."""
+        message_id, item = self._packer.item(message)  # an invalid message is an error for its own caller only
         key = (message.topic, queue, message.properties.get(WAIT))
         batch = self._open.get(key)
-        if batch is not None and batch.size + size > self._options.batch_bytes:
+        if batch is not None and batch.built.size + stored_size(message, item) > self._options.batch_bytes:
             self._close(key)
             batch = None
         if batch is None:
             batch = self._open[key] = _Batch()
             batch.timer = self._loop.call_later(self._options.batch_delay, self._close, key)
         result: asyncio.Future[SendResult] = self._loop.create_future()
+        batch.built.add(message, message_id, item)
         batch.messages.append(message)
         batch.results.append(result)
-        batch.size += size
         batch.timeout = max(batch.timeout, timeout)
-        return await result
+        return result
 
     def close(self) -> None:
         """Send what is gathered now."""
@@ -109,71 +108,67 @@ class Batcher:
     async def _leave(self, key: Key, batch: _Batch, before: asyncio.Task[None] | None) -> None:
         if before is not None:  # to a chosen queue in order: neither a new connection nor an error lets one overtake
             await asyncio.wait({before})
-        wanted = [i for i, result in enumerate(batch.results) if not result.done()]  # skip cancelled callers
-        messages = [batch.messages[i] for i in wanted]
-        results = [batch.results[i] for i in wanted]
-        if not messages:
-            return
+        results = batch.results
         try:
-            if len(messages) == 1:
-                results[0].set_result(await self._alone(messages[0], key[1], batch.timeout))
+            if any(result.done() for result in results):  # callers that were cancelled: build it without them
+                self._drop_cancelled(batch)
+                results = batch.results
+            if not results:
                 return
+            if len(results) == 1:
+                results[0].set_result(await self._alone(batch, 0, key[1]))
+                return
+            out = self._packer.pack_batch(batch.messages[0], batch.built)
             try:
-                found = await self._together(messages, key[1], batch.timeout)
+                stored = await self._send(out, key[1], batch.timeout)
             except BrokerRefused:  # perhaps caused by a single message: send each by itself
-                pairs = zip(messages, results, strict=True)
-                await asyncio.gather(*(self._one(message, key[1], batch.timeout, result) for message, result in pairs))
+                await asyncio.gather(*(self._one(batch, number, key[1]) for number in range(len(results))))
                 return
-            for result, stored in zip(results, found, strict=True):
+            for result, one in zip(results, _each(stored), strict=True):
                 if not result.done():
-                    result.set_result(stored)
+                    result.set_result(one)
         except Exception as error:
             _fail(results, error)
 
-    async def _one(
-        self, message: Message, queue: MessageQueue | None, timeout: float, result: asyncio.Future[SendResult]
-    ) -> None:
+    def _drop_cancelled(self, batch: _Batch) -> None:
+        kept = [number for number, result in enumerate(batch.results) if not result.done()]
+        built, batch.built = batch.built, BatchBuilder()
+        for number in kept:
+            batch.built.add(batch.messages[number], built.ids[number], built.items[number])
+        batch.messages = [batch.messages[number] for number in kept]
+        batch.results = [batch.results[number] for number in kept]
+
+    async def _one(self, batch: _Batch, number: int, queue: MessageQueue | None) -> None:
+        result = batch.results[number]
         try:
-            stored = await self._alone(message, queue, timeout)
+            stored = await self._alone(batch, number, queue)
         except Exception as error:
             _fail([result], error)
         else:
             if not result.done():
                 result.set_result(stored)
 
-    async def _alone(self, message: Message, queue: MessageQueue | None, timeout: float) -> SendResult:
-        out = self._packer.pack(message)
+    async def _alone(self, batch: _Batch, number: int, queue: MessageQueue | None) -> SendResult:
+        out = self._packer.pack(batch.messages[number], batch.built.ids[number])
+        return await self._send(out, queue, batch.timeout)
+
+    async def _send(self, out: Outgoing, queue: MessageQueue | None, timeout: float) -> SendResult:
         if queue is None:
             return await self._sender.send_anywhere(out, timeout)
         return await self._sender.send_to(out, queue, timeout, SendMode.SYNC)
 
-    async def _together(self, messages: list[Message], queue: MessageQueue | None, timeout: float) -> list[SendResult]:
-        found: list[SendResult] = []
-        for out in self._packer.pack_batches(messages):
-            if queue is None:
-                stored = await self._sender.send_anywhere(out, timeout)
-            else:
-                stored = await self._sender.send_to(out, queue, timeout, SendMode.SYNC)
-            found += _each(stored)
-        return found
-
 
 def _each(stored: SendResult) -> list[SendResult]:
     """The result of each message of a batch."""
+    ids, offset = stored.message_ids, stored.queue_offset
     places = stored.offset_id.split(",")
+    if len(places) != len(ids):
+        places = [stored.offset_id] * len(ids)
+    status, queue, transaction = stored.status, stored.queue, stored.transaction_id
+    region, trace = stored.region, stored.trace_on
     return [
-        SendResult(
-            stored.status,
-            message_id,
-            stored.queue,
-            stored.queue_offset + i,
-            places[i] if len(places) == len(stored.message_ids) else stored.offset_id,
-            stored.transaction_id,
-            stored.region,
-            stored.trace_on,
-            (message_id,),
-        )
-        for i, message_id in enumerate(stored.message_ids)
+        SendResult(status, message_id, queue, offset + i, places[i], transaction, region, trace, (message_id,))
+        for i, message_id in enumerate(ids)
     ]
 
 

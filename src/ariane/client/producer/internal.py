@@ -20,8 +20,8 @@ class InternalProducer:
 
     def __init__(self, instance: Instance, group: str, options: ClientOptions, **changes: float) -> None:
         own = ProducerOptions.of(ClientOptions.of(options, {}), changes)
-        self._sender = Sender(instance, group, own)
-        self._packer = Packer(own, instance.ids)
+        self._packer = Packer(own, instance.ids, instance.env.clock)
+        self._sender = Sender(instance, group, own, self._packer)
         self._timeout = own.send_timeout
 
     async def send(self, message: Message, stored_flag: int = 0) -> SendResult:

@@ -8,7 +8,6 @@ from typing import Any, Unpack
 from ariane.client.connect.instance import Instance
 from ariane.client.connect.lifecycle import Lifecycle
 from ariane.client.connect.namespaces import wrap
-from ariane.client.connect.pending_request import any_thread
 from ariane.client.observe.hooks import ForbidHook, SendHook, SendMode
 from ariane.client.observe.telemetry import with_telemetry
 from ariane.client.observe.trace import Tracer
@@ -65,7 +64,6 @@ class Producer(Lifecycle):
         """The options of this producer."""
         return self._options
 
-    @any_thread
     async def send(
         self,
         message: Message,
@@ -83,12 +81,66 @@ class Producer(Lifecycle):
         """
         self._running()
         check_message(message, self._options)
+        limit = self._options.send_timeout if timeout is None else timeout
         size = len(message.body)
         if not self.room.take(size):
-            await self._sender.loop_thread
             await self.room.enter(size)
         try:
-            return await self._send(message, queue, selector, hash_key, timeout)
+            fast = queue is None and selector is None and hash_key is None
+            if self._batcher is not None and may_be_batched(message):
+                if fast:
+                    return await self._batcher.put(message, None, limit)
+                return await self._send_in_batch(message, queue, selector, hash_key, limit)
+            attempt = self._sender.fast.prepare(message, limit) if fast else None
+            if attempt is None:
+                return await self._send(message, queue, selector, hash_key, limit)
+            failure: ArianeError | None = None
+            result: SendResult | None = None
+            try:
+                result = attempt.result(await attempt.send(self._loop))
+                if self._sender.is_good(result):
+                    return result
+            except ArianeError as error:
+                if isinstance(error, RequestTimeout):
+                    attempt.close_if_silent()
+                failure = error
+            except asyncio.CancelledError:
+                attempt.forget()
+                raise
+            return await self._sender.send_after(message, attempt, failure, result)
+        finally:
+            self.room.leave(size)
+
+    def send_in_thread(
+        self,
+        run: Callable[[Coroutine[Any, Any, SendResult]], SendResult],
+        message: Message,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        hash_key: str | int | None,
+        timeout: float | None,
+    ) -> SendResult:
+        """Like `send`, for a thread that waits: `run` runs what a fast attempt cannot do in the loop."""
+        if self._batcher is not None or queue is not None or selector is not None or hash_key is not None:
+            return run(self.send(message, queue=queue, selector=selector, hash_key=hash_key, timeout=timeout))
+        self._running()
+        check_message(message, self._options)
+        limit = self._options.send_timeout if timeout is None else timeout
+        size = len(message.body)
+        self.room.enter_from_thread(size, wait=True)
+        try:
+            attempt = self._sender.fast.prepare(message, limit)
+            if attempt is None:
+                return run(self._send(message, None, None, None, limit))
+            failure: ArianeError | None = None
+            result: SendResult | None = None
+            try:
+                result = attempt.result(self._sender.fast.ask(attempt))
+                if self._sender.is_good(result):
+                    return result
+            except ArianeError as error:
+                failure = error
+            return run(self._sender.send_after(message, attempt, failure, result))
         finally:
             self.room.leave(size)
 
@@ -98,21 +150,15 @@ class Producer(Lifecycle):
         queue: MessageQueue | None,
         selector: Selector | None,
         hash_key: str | int | None,
-        timeout: float | None,
+        limit: float,
     ) -> SendResult:
         sender = self._sender
-        limit = self._options.send_timeout if timeout is None else timeout
-        if self._batcher is not None and may_be_batched(message):
-            await sender.loop_thread
-            return await self._send_in_batch(message, queue, selector, hash_key, limit)
         out = self._packer.pack(message)
         if DELIVER_TIME in out.properties:
-            await sender.loop_thread
             await sender.check_timers(out)
         if queue is None and selector is None and hash_key is None:
-            return await sender.send_quickly(out, limit)
+            return await sender.send_anywhere(out, limit)
         check_target(queue, selector, hash_key)
-        await sender.loop_thread
         started = self._env.clock.monotonic()
         chosen = await self._choose(message, queue, selector, hash_key)
         left = limit - (self._env.clock.monotonic() - started)
@@ -217,7 +263,7 @@ class Producer(Lifecycle):
         check_target(queue, selector, hash_key)
         if selector is not None or hash_key is not None:
             queue = await self._choose(message, queue, selector, hash_key)
-        return await self._batcher.send(message, queue, timeout)
+        return await self._batcher.put(message, queue, timeout)
 
     async def send_oneway(
         self,
@@ -349,8 +395,9 @@ class Producer(Lifecycle):
         return self._packer_or_none
 
     async def _open(self, instance: Instance) -> None:
-        self._sender_or_none = Sender(instance, self._group, self._options)
-        self._packer_or_none = Packer(self._options, instance.ids)
+        self._loop = asyncio.get_running_loop()
+        self._packer_or_none = Packer(self._options, instance.ids, self._env.clock)
+        self._sender_or_none = Sender(instance, self._group, self._options, self._packer)
         hooks = with_telemetry(self._send_hooks)
         if self._options.trace:
             self._tracer = start_tracer(instance, self._options, self._options.trace_topic)

@@ -4,33 +4,32 @@ from collections.abc import Sequence
 
 from ariane.client.connect.instance import Instance
 from ariane.client.connect.namespaces import wrap
-from ariane.client.connect.pending_request import LoopThread
-from ariane.client.connect.refusals import advised, refusal
+from ariane.client.connect.refusals import advised
 from ariane.client.connect.routes import Route
 from ariane.client.observe.hooks import ForbidHook, SendContext, SendHook, SendMode, call_hooks
-from ariane.client.producer.fast_send import FastSend
+from ariane.client.producer.fast_send import Attempt, FastSend, send_result
 from ariane.client.producer.options import ProducerOptions
-from ariane.client.producer.outgoing import Outgoing, fixed_fields
+from ariane.client.producer.outgoing import Outgoing, Packer, fixed_fields
 from ariane.client.producer.queue_choice import QueueChooser
 from ariane.client.producer.retry import Attempts, may_retry_elsewhere
-from ariane.client.results import STORED, SendResult, SendStatus
-from ariane.errors import ArianeError, ConnectFailed, InvalidMessage, ProtocolError, RemotingError, RouteMissing
-from ariane.message import DEFAULT_REGION, MSG_REGION, TRACE_ON, MessageQueue
-from ariane.protocol.codes import RequestCode
+from ariane.client.results import SendResult, SendStatus
+from ariane.errors import ArianeError, ConnectFailed, InvalidMessage, RemotingError, RouteMissing
+from ariane.message import Message, MessageQueue
 from ariane.protocol.command import Command
 
 
 class Sender:
     """Sends the requests of one producer."""
 
-    def __init__(self, instance: Instance, group: str, options: ProducerOptions) -> None:
+    def __init__(self, instance: Instance, group: str, options: ProducerOptions, packer: Packer) -> None:
         self._instance = instance
         self._clock = instance.env.clock
         self._group = group
         self._options = options
         self._fixed = fixed_fields(group, options)
         self.chooser = QueueChooser(options, instance.env.clock, instance.env.random)
-        self._fast = FastSend(instance, group, options, self.chooser)
+        self._packer = packer
+        self.fast = FastSend(instance, group, options, self.chooser, packer)
         self._hooks: Sequence[SendHook] = ()
         self._vetoes: Sequence[ForbidHook] = ()
 
@@ -46,16 +45,11 @@ class Sender:
             raise RouteMissing(f"topic {topic} has no queue to write to now: no master is up, or none permits writing")
         return route
 
-    @property
-    def loop_thread(self) -> LoopThread:
-        """Await it before anything that only the loop's thread may do."""
-        return self._fast.loop_thread
-
     def watch(self, hooks: Sequence[SendHook], vetoes: Sequence[ForbidHook]) -> None:
         """Call hooks around every attempt from now on."""
         self._hooks = hooks
         self._vetoes = vetoes
-        self._fast.possible = self._fast.possible and not hooks and not vetoes
+        self.fast.possible = self.fast.possible and not hooks and not vetoes
 
     async def check_timers(self, out: Outgoing) -> None:
         """Raise InvalidMessage if a broker of the topic would ignore the message's delivery time."""
@@ -70,29 +64,17 @@ class Sender:
 
     def close(self) -> None:
         """Close the connections that only this producer used."""
-        self._fast.close()
+        self.fast.close()
 
-    async def send_quickly(self, out: Outgoing, timeout: float) -> SendResult:
-        """Like `send_anywhere`, but may start in any thread: the first attempt is made there if possible."""
-        started = self._clock.monotonic()
-        fast = self._fast.prepare(out, started, timeout) if self._fast.possible else None
-        if fast is None:
-            await self.loop_thread
-            return await self.send_anywhere(out, timeout)
-        failure: ArianeError | None = None
-        result: SendResult | None = None
-        try:
-            response = await fast.request
-            result = _result(out, fast.queue, fast.request.address, response)
-            if self._is_good(result):
-                return result
-        except ArianeError as error:
-            failure = error
-        attempts = Attempts(self._clock, timeout, self._options.retries, started)
+    async def send_after(
+        self, message: Message, attempt: Attempt, failure: ArianeError | None, result: SendResult | None
+    ) -> SendResult:
+        """Continue a send whose fast attempt failed, or got a result that is not good enough, on other brokers."""
+        attempts = Attempts(self._clock, attempt.timeout, self._options.retries, attempt.started)
         if failure is not None:
             attempts.failed(advised(failure), retry=may_retry_elsewhere(failure))
-        await self.loop_thread
-        return await self._send_elsewhere(out, attempts, fast.queue.broker_name, result)
+        out = self._packer.pack(message, attempt.message_id)
+        return await self._send_elsewhere(out, attempts, attempt.queue.broker_name, result)
 
     async def send_anywhere(self, out: Outgoing, timeout: float) -> SendResult:
         """Try brokers in turn until one stores the message."""
@@ -108,7 +90,7 @@ class Sender:
             last_broker = queue.broker_name
             try:
                 result = await self.send_to(out, queue, attempts.time_left(), SendMode.SYNC)
-                if self._is_good(result):
+                if self.is_good(result):
                     return result
             except ArianeError as error:
                 attempts.failed(error, retry=may_retry_elsewhere(error))
@@ -116,7 +98,8 @@ class Sender:
             raise attempts.exhausted(out.message_id, out.message.topic)
         return result
 
-    def _is_good(self, result: SendResult) -> bool:
+    def is_good(self, result: SendResult) -> bool:
+        """Whether no other broker shall be tried after this result."""
         return result.status is SendStatus.SEND_OK or not self._options.retry_another_broker_when_not_store_ok
 
     async def send_again(self, out: Outgoing, queue: MessageQueue, timeout: float) -> SendResult:
@@ -138,7 +121,8 @@ class Sender:
             address = await self._address(queue)
             context = self._before(out, queue, address, mode)
             response = await self._instance.remoting.request(address, self._command(out, queue), timeout)
-            result = _result(out, queue, address, response)
+            ids = out.message_ids or (out.message_id,)
+            result = send_result(out.code, out.message_id, ids, queue, address, response)
             if context is not None:
                 context.result = result
             failed = False
@@ -193,28 +177,3 @@ def vip_address(address: str) -> str:
     """
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - 2}"
-
-
-def _result(out: Outgoing, queue: MessageQueue, address: str, response: Command) -> SendResult:
-    """The result of a stored message; BrokerRefused when the response says that it is not stored."""
-    status = STORED.get(response.code)
-    if status is None:
-        raise refusal(address, RequestCode(out.code), response)
-    fields = response.fields
-    try:
-        queue_id, queue_offset, offset_id = int(fields["queueId"]), int(fields["queueOffset"]), fields["msgId"]
-    except (KeyError, ValueError) as error:
-        raise ProtocolError(f"the response to a send lacks a field: {fields} ({error})") from None
-    if queue_id != queue.queue_id:
-        queue = MessageQueue(queue.topic, queue.broker_name, queue_id)
-    return SendResult(
-        status,
-        out.message_id,
-        queue,
-        queue_offset,
-        offset_id,
-        fields.get("transactionId"),
-        fields.get(MSG_REGION) or DEFAULT_REGION,
-        fields.get(TRACE_ON) != "false",
-        out.message_ids or (out.message_id,),
-    )

@@ -43,8 +43,6 @@ class Portal:
         self._process = os.getpid()
         self._loop = _new_loop()
         self._local = threading.local()
-        self._turn = threading.Lock()
-        self._others: set[object] = set()  # coroutines that `begin` gave to the loop because another thread was in it
         self._calls: deque[_Call[Any]] = deque()
         self._woken = False
         self._thread = threading.Thread(target=self._serve, name="ariane-client", daemon=True)
@@ -111,30 +109,6 @@ class Portal:
             call.task = self._loop.create_task(call.work, context=call.context)
             call.task.add_done_callback(call.finish)
 
-    def begin(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the caller's thread as far as possible, and the rest in the loop.
-
-        One thread at a time: several would only wait for each other, and the loop serves them better.
-        """
-        if self._others or not self._turn.acquire(blocking=False):
-            return self._run_with_others(work)
-        try:
-            self._check(work)
-            work.send(None)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        finally:
-            self._turn.release()
-        return self.run(work)
-
-    def _run_with_others(self, work: Coroutine[Any, Any, T]) -> T:
-        self._others.add(work)
-        try:
-            return self.run(work)
-        finally:
-            self._others.discard(work)
-
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         """Start a coroutine; returns its future."""
         self._check(work)
@@ -167,7 +141,7 @@ class Portal:
 
     def follow_in(self, room: Room, size: int, work: Callable[[], "asyncio.Future[T]"], *, wait: bool) -> "Future[T]":
         """Like `follow`, but first enter a room, and leave it when the future is done; BufferFull without `wait`."""
-        self._check_caller()
+        self.check_caller()
         room.enter_from_thread(size, wait=wait)
         try:
             future = self.follow(work)
@@ -216,12 +190,13 @@ class Portal:
 
     def _check(self, work: Coroutine[Any, Any, T]) -> None:
         try:
-            self._check_caller()
+            self.check_caller()
         except BaseException:
             work.close()
             raise
 
-    def _check_caller(self) -> None:
+    def check_caller(self) -> None:
+        """Raise ForkedClient in a forked child, RuntimeError in the loop's own thread: it would wait for itself."""
         if self._process != os.getpid():
             raise ForkedClient(
                 f"this client was made in process {self._process}, which forked: make a new one in the child "

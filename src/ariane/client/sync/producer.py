@@ -64,9 +64,8 @@ class Producer(Lifecycle):
         fails. A message for a given queue is tried once: elsewhere it would be out of order. When too many messages
         are in flight (`max_in_flight`), the call first waits for room.
         """
-        return self._portal.begin(
-            self._client.send(message, queue=queue, selector=selector, hash_key=hash_key, timeout=timeout)
-        )
+        self._portal.check_caller()
+        return self._client.send_in_thread(self._portal.run, message, queue, selector, hash_key, timeout)
 
     def submit(
         self,
