@@ -14,6 +14,7 @@ from ariane.errors import ProtocolError
 from ariane.protocol.codes import VERSION_4_9_7, Language
 from ariane.protocol.headers.header import Header
 from ariane.protocol.json_header import JsonHeader
+from ariane.protocol.native import mypyc_attr
 
 JSON: Final = 0
 BINARY: Final = 1
@@ -39,6 +40,7 @@ class SignedText:
         self.text = text
 
 
+@mypyc_attr(acyclic=True)  # many are in flight, and none refers to itself
 class Command:
     """One request or response. `fields` are the header's extension fields, always text."""
 

@@ -4,7 +4,10 @@ In plain Python the integers are ordinary ones. The compiler needs the types onl
 and where `librt` is not installed, as with a plain client, the functions are not used.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from librt.strings import BytesWriter as BytesWriter
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from mypy_extensions import i16 as i16
     from mypy_extensions import i32 as i32
     from mypy_extensions import i64 as i64
+    from mypy_extensions import mypyc_attr as mypyc_attr
     from mypy_extensions import u8 as u8
 else:
     try:
@@ -21,3 +25,7 @@ else:
         BytesWriter = bytearray
         read_i32_be = read_i64_le = None
     i16 = i32 = i64 = u8 = int
+
+    def mypyc_attr(**_: object) -> Callable[[T], T]:
+        """What the compiler shall know of a class; `acyclic` says that the garbage collector need not look at it."""
+        return lambda decorated: decorated

@@ -34,6 +34,7 @@ from ariane.message import (
 from ariane.protocol.codes import VERSION_4_9_7, RequestCode
 from ariane.protocol.command import JSON, Command
 from ariane.protocol.frame_head import framed
+from ariane.protocol.native import mypyc_attr
 from ariane.remoting.blocking import ExclusiveConnection
 from ariane.remoting.connection import Connection
 
@@ -43,6 +44,7 @@ _PECULIAR: Final = frozenset({DELIVER_TIME, MESSAGE_TYPE, TRANSACTION_PREPARED})
 _json: Final = msgspec.json.Encoder().encode
 
 
+@mypyc_attr(acyclic=True)  # many are in flight, and none refers to itself
 class Attempt:
     """An encoded message, and where it goes."""
 
