@@ -9,7 +9,7 @@ QUICK_PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder  # one more: quick
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos timer-chaos dledger-chaos dledger-tables dledger-power docs docs-serve lock format clean
+.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos ha-power timer-chaos dledger-chaos dledger-tables dledger-power docs docs-serve lock format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -95,6 +95,9 @@ timer-chaos: setup-test  ## COUNT=100000 messages with a delivery time across KI
 
 ha-chaos: setup-test  ## kill the master of a pair KILLS=100 times under load, wiping its disk every third time
 	@PYTHONPATH=src $(BIN)/python -m tests.ha.chaos --kills $(or $(KILLS),100) $(ARGS)
+
+ha-power: setup-test  ## cut the power of a master's and its slave's file systems CUTS=20 times under load (root, loop devices)
+	@PYTHONPATH=src:. $(BIN)/python -m tests.ha.power --cuts $(or $(CUTS),20) $(ARGS)
 
 guarantee-chaos: setup-test  ## 20,000 money transfers on each database while everything fails
 	@$(BIN)/python -m tests.guarantee.money --database postgresql $(ARGS)

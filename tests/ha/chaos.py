@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from ariane.env import SystemClock
 from ariane.errors import ArianeError
@@ -35,19 +36,27 @@ PATIENCE = 120.0
 MAGIC, BLANK = 0xDAA320A7, 0xCBD43194
 
 
+class HasPort(Protocol):
+    """A broker, ours or Apache's."""
+
+    port: int
+
+
 class Node:
     """A broker process, its folder and its port."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, options: dict[str, object] | None = None) -> None:
         self.folder = folder
         self.port = free_port(-2, 1)
+        self.slave_id = 1
+        self._options = options or {}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    async def start(self, role: str, master: "Node | None" = None) -> None:
+    async def start(self, role: str, master: HasPort | None = None) -> None:
         """Start the broker and wait until it listens."""
         self._run(role, master)
 
@@ -60,20 +69,21 @@ class Node:
 
         await until(ready, f"{self.folder.name} to listen")
 
-    def _run(self, role: str, master: "Node | None") -> None:
+    def _run(self, role: str, master: HasPort | None) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         store = self.folder / "store"
         values = {
             **SMALL,
             "brokerName": "pair",
             "brokerRole": role,
-            "brokerId": 0 if master is None else 1,
+            "brokerId": 0 if master is None else self.slave_id,
             "listenPort": self.port,
             "storePathRootDir": store,
             "storePathCommitLog": store / "commitlog",
             "mappedFileSizeCommitLog": 1 << 20,
             "haSendHeartbeatInterval": 500,
             "enablePropertyFilter": "true",
+            **self._options,
         }
         if master is not None:
             values["haMasterAddress"] = f"127.0.0.1:{master.port + 1}"
@@ -86,10 +96,21 @@ class Node:
 
     def kill(self) -> None:
         """End the process without warning."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Ask the process to end."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
-            self._process.send_signal(signal.SIGKILL)
+            self._process.send_signal(how)
             self._process.wait()
             self._process = None
+
+    def end_of_log(self) -> str:
+        """What the broker wrote last, for a test that fails."""
+        return f"--- {self.folder}\n{(self.folder / 'broker.log').read_text(errors='replace')[-4000:]}"
 
     def wipe(self) -> None:
         """Lose the disk."""
@@ -203,14 +224,14 @@ async def chaos(folder: Path, kills: int, seed: int = 0) -> Book:
             book.check(slave)
             if number % 3 == 2:
                 master.wipe()
-                await _promote(slave)
+                await promote(slave)
                 master, slave = slave, master
                 await slave.start("SLAVE", master)
             else:
                 await master.start("SYNC_MASTER")
     except AssertionError:
         for node in (master, slave):
-            print(f"--- {node.folder.name}\n{(node.folder / 'broker.log').read_text()[-3000:]}", file=sys.stderr)
+            print(node.end_of_log(), file=sys.stderr)
         raise
     finally:
         master.kill()
@@ -218,7 +239,8 @@ async def chaos(folder: Path, kills: int, seed: int = 0) -> Book:
     return book
 
 
-async def _promote(node: Node) -> None:
+async def promote(node: Node) -> None:
+    """Make a slave the master, whatever it knows of others."""
     client = Client(clock=SystemClock())
     try:
         fields = {"brokerName": "pair", "force": "true", "sync": "true"}

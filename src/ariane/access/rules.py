@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ log = logging.getLogger("ariane.access")
 
 DEFAULT_FILE: Final = "conf/plain_acl.yml"
 FOLDER: Final = "conf/acl"
+COPIED: Final = "conf/acl.copied"
+"""Files on their way from a master: written first, so that a crash leaves all of them or none in force."""
 WATCH_SECONDS: Final = 2.0
 """Interval of checks for changed files; RocketMQ's is 5 s."""
 _DEEPEST: Final = 8  # depth of nested folders
@@ -95,10 +98,12 @@ class LiveRules:
         self._texts: dict[Path, bytes] = {}
         self._good: dict[Path, RulesFile] = {}
         self._broken: set[Path] = set()
+        self._half_copied = False
         self._changing = asyncio.Lock()
 
     def load(self) -> None:
         """Load all files; ConfigError for the first mistake, or when there is no file at all."""
+        self._finish_copy()
         try:
             texts = {path: self._files.read(path) for path in self._paths()}
         except OSError as error:
@@ -119,6 +124,14 @@ class LiveRules:
             await self._refresh()
 
     async def _refresh(self) -> None:
+        try:
+            await asyncio.to_thread(self._finish_copy)
+        except ConfigError as error:  # the files are half those of the master: none of them counts
+            if not self._half_copied:
+                log.error("%s; the rules in force stay", error)
+            self._half_copied = True
+            return
+        self._half_copied = False
         texts = await asyncio.to_thread(self._read)
         if texts == self._texts:
             return
@@ -153,6 +166,86 @@ class LiveRules:
             parse_rules(text, str(path))
             await asyncio.to_thread(self._files.replace, path, text.encode(), secret=True)
             await self._refresh()
+
+    # Copies of a master's files.
+
+    def texts(self) -> dict[str, bytes]:
+        """The text of each file by its name below the folder of rules; the default file has no name.
+
+        ConfigError while one is broken: its text is not what is in force.
+        """
+        for path in self._broken:
+            raise ConfigError("it is broken, and its last good rules are in force", file=str(path))
+        folder = self.home / FOLDER
+        return {
+            "" if path == self.default else path.relative_to(folder).as_posix(): text
+            for path, text in self._texts.items()
+        }
+
+    async def mirror(self, texts: Mapping[str, bytes]) -> bool:
+        """Replace all files by those of another broker; True when they were different.
+
+        All of them come into force together, on the disk and in memory. ConfigError when one is wrong, OSError when
+        they cannot be written: then nothing changes.
+        """
+        async with self._changing:
+            wanted = {self._path_of(name): text for name, text in texts.items()}
+            if not wanted or len(wanted) != len(texts):
+                raise ConfigError("the copied rules have no file, or one of them twice", file=str(self.default))
+            if wanted == self._texts and not self._broken and not self._files.exists(self.home / COPIED):
+                return False
+            good = await asyncio.to_thread(lambda: {path: read_rules(wanted.__getitem__, path) for path in wanted})
+            await asyncio.to_thread(self._write_copy, texts, wanted)
+            paths = self._paths()
+            self._texts, self._broken = {path: wanted[path] for path in paths}, set()
+            self._good = {path: good[path] for path in paths}
+            self._take_over()
+            self.counters.reloads += 1
+            return True
+
+    def _path_of(self, name: str) -> Path:
+        """Where a copied file belongs; its name must not lead out of the folder of rules."""
+        if not name:
+            return self.default
+        parts = name.split("/")
+        outside = any(part in ("", ".", "..") or not part.isprintable() or "\\" in part for part in parts)
+        if outside or len(parts) > _DEEPEST or not name.endswith((".yml", ".yaml")):
+            raise ConfigError(f"{name!r} is no name of a rules file", file=str(self.home / FOLDER))
+        return self.home / FOLDER / name
+
+    def _write_copy(self, texts: Mapping[str, bytes], wanted: Mapping[Path, bytes]) -> None:
+        """Write the files, after a note of all of them by which `load` finishes that after a crash."""
+        note = {name: text.decode() for name, text in texts.items()}
+        self._files.make_folder(self.home / "conf")
+        self._files.replace(self.home / COPIED, json.dumps(note).encode(), secret=True)
+        self._place(wanted)
+
+    def _place(self, wanted: Mapping[Path, bytes]) -> None:
+        for path, text in wanted.items():
+            self._files.make_folder(path.parent)
+            self._files.replace(path, text, secret=True)
+        for path in set(self._paths()) - set(wanted):
+            log.warning("%s is removed: the master has no such file", path)
+            self._files.remove(path)
+            self._files.sync_folder(path.parent)
+        self._files.remove(self.home / COPIED)
+        self._files.sync_folder(self.home / "conf")
+
+    def _finish_copy(self) -> None:
+        """Finish a copy that a crash interrupted."""
+        note = self.home / COPIED
+        if not self._files.exists(note):
+            return
+        try:
+            content: dict[str, str] = json.loads(self._files.read(note))
+            wanted = {self._path_of(name): text.encode() for name, text in content.items()}
+        except (ValueError, AttributeError, OSError):
+            reason = "a copy of the master's rules was interrupted, and this note of it cannot be read: delete it"
+            raise ConfigError(f"{reason}, and check the rules files", file=str(note)) from None
+        try:
+            self._place(wanted)
+        except OSError as error:
+            raise ConfigError(f"cannot be finished: {error.strerror or error}", file=str(note)) from None
 
     def holds(self, path: str) -> Path | None:
         """The rules file that a request names; None when no such file is in force."""

@@ -46,6 +46,7 @@ from ariane.broker.pull.target import PullTargets
 from ariane.broker.read_cycle import ReadCycle
 from ariane.broker.registration import Registration
 from ariane.broker.replication.copies import LogFromMaster, LogToSlaves, status_rows
+from ariane.broker.replication.filters_and_rules import FiltersAndRules
 from ariane.broker.replication.handover import Handover, Leading
 from ariane.broker.replication.metadata import MetadataCopy
 from ariane.broker.replication.peers import Peers
@@ -378,7 +379,11 @@ class Broker:
         add_filters(self.monitor.registry, subscriptions.failures)
         if self.access is not None:
             add_access(self.monitor.registry, self.access.rules.counters)
-        self.parts: list[Part] = [Expressions(filters, clients, persistence, clock), modules]
+        expressions = Expressions(filters, clients, persistence, clock)
+        rules = None if self.access is None else self.access.rules
+        copies = FiltersAndRules(expressions, rules, self.to_slaves.master, live, lambda: from_master.slave)
+        self.metadata.more.append(copies.copy)
+        self.parts: list[Part] = [expressions, modules]
         if ledger is None:  # a DLedger group copies its log itself
             role.on_master(Leading(role, epochs, store, topics, offsets, self.metadata))
             role.on_master(self.to_slaves)

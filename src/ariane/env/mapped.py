@@ -18,11 +18,24 @@ class Mapped:
     def __init__(self, path: Path, size: int, fd: int) -> None:
         self.path = path
         self.size = size
-        self._fd = -1
+        self._fd = -1  # of `sync`, which runs in a thread
+        self._pwrite_fd = -1
         self._map = mmap.mmap(fd, size)
 
     def write(self, at: int, data: bytes | memoryview) -> None:
         self._map[at : at + len(data)] = data
+
+    def pwrite(self, at: int, data: bytes | memoryview) -> None:
+        rest = memoryview(data)
+        try:
+            if self._pwrite_fd < 0:
+                self._pwrite_fd = os.open(self.path, os.O_RDWR)
+            while len(rest):
+                count = os.pwrite(self._pwrite_fd, rest, at)
+                rest = rest[count:]
+                at += count
+        except OSError:
+            self._map[at : at + len(rest)] = rest
 
     def read(self, at: int, length: int) -> bytes:
         return self._map[at : at + length]
@@ -43,6 +56,9 @@ class Mapped:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+        if self._pwrite_fd >= 0:
+            os.close(self._pwrite_fd)
+            self._pwrite_fd = -1
         try:
             self._map.close()
         except BufferError:

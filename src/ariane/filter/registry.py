@@ -150,6 +150,16 @@ class ConsumerFilters:
             if _compiles(data.expression, data.expression_type, _compile_known):
                 self._put(_presumed_dead(data, now_ms))
 
+    def merge(self, content: Mapping[str, Any], now_ms: int) -> None:
+        """Add the expressions of another broker's file that are missing here or newer; ValueError as in `load`."""
+        other = ConsumerFilters(self.bloom, self.clean_after_ms, self._compile)
+        other.load(content, now_ms)
+        for groups in other._by_topic.values():
+            for data in groups.values():
+                own = self.get(data.topic, data.consumer_group)
+                if own is None or own.client_version < data.client_version:
+                    self._put(data)
+
     def _add(self, group: str, subscription: Subscription, now_ms: int) -> bool:
         expression_type = subscription.expression_type or ""
         if not _compiles(subscription.expression, expression_type, self._compile):

@@ -1,23 +1,12 @@
 """Checks the claim of another broker to be the master of this log, by the handshake on its port for slaves."""
 
-import asyncio
 from collections.abc import Sequence
-from random import Random, SystemRandom
+from random import Random
 
 from ariane.errors import ArianeError, ProtocolError
+from ariane.ha.asking import NoHandshake, ask
 from ariane.ha.options import HaOptions
-from ariane.protocol.ha import (
-    GREETING,
-    REPORT,
-    VERSION,
-    EpochEntry,
-    MasterHello,
-    SlaveHello,
-    StreamDecoder,
-    Welcome,
-    handshake_frame,
-    handshake_message,
-)
+from ariane.protocol.ha import LOG, EpochEntry, Welcome, handshake_message
 
 
 class ClaimNotProved(ArianeError):
@@ -29,38 +18,17 @@ async def claimed_epochs(address: str, options: HaOptions, random: Random | None
 
     The two sides prove the shared key to each other, and the names of cluster and broker must be the same.
     """
-    host, _, port = address.rpartition(":")
-    nonce = f"{(random or SystemRandom()).getrandbits(128):032x}"
     key = options.key.encode()
     try:
-        async with asyncio.timeout(options.connect_timeout + options.handshake_timeout):
-            reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-            try:
-                writer.write(REPORT.pack(GREETING))
-                decoder = StreamDecoder()
-                hello, _ = handshake_message(await _frame(reader, decoder), MasterHello, b"", "")
-                own = SlaveHello(VERSION, options.cluster, options.broker, nonce, nonce, learner=True, flushed=False)
-                writer.write(handshake_frame(own, key, hello.nonce))
-                welcome, proved = handshake_message(await _frame(reader, decoder), Welcome, key, nonce)
-            finally:
-                writer.transport.abort()
-    except (OSError, TimeoutError, ProtocolError, ValueError) as error:
-        raise ClaimNotProved(f"no handshake with {address}: {error or 'no answer'}") from None
+        answer = await ask(address, options, LOG, random)
+        welcome, proved = handshake_message(answer.body, Welcome, key, answer.slave_nonce)
+    except (NoHandshake, ProtocolError) as error:
+        raise ClaimNotProved(str(error)) from None
     if key and not proved:
         raise ClaimNotProved(f"{address} does not prove the shared key (haKey)")
     if welcome.refused:
         raise ClaimNotProved(f"{address} refuses the handshake: {welcome.text}")
     return welcome.epochs
-
-
-async def _frame(reader: asyncio.StreamReader, decoder: StreamDecoder) -> bytes:
-    """The body of the next frame of the handshake."""
-    while data := await reader.read(1 << 16):
-        for offset, piece in decoder.feed(data):
-            if offset != GREETING:
-                raise ProtocolError("the log is sent before the handshake")
-            return bytes(piece)
-    raise ProtocolError("the connection was closed")
 
 
 def goes_before(theirs: Sequence[EpochEntry], ours: Sequence[EpochEntry]) -> bool:

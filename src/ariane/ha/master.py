@@ -11,7 +11,8 @@ from ariane.errors import ListenFailed
 from ariane.ha.epochs import Epochs
 from ariane.ha.options import HaOptions
 from ariane.ha.sender import Sender, SlaveProgress
-from ariane.protocol.ha import EpochEntry
+from ariane.ha.tables import may_seal, seal
+from ariane.protocol.ha import EpochEntry, Tables
 from ariane.store import MessageStore
 from ariane.store.log.commitlog import NO_LIMIT, CommitLog
 
@@ -19,7 +20,7 @@ log = logging.getLogger("ariane.ha")
 
 _TICK = 0.5  # seconds between checks of heartbeats and silent peers
 _BUDGET_TICK = 0.05
-_GATHER = 0.005  # seconds in which appended messages are gathered into one frame, when no send waits for a slave
+_GATHER = 0.02  # seconds in which messages are gathered for one transfer, if no send waits for it; Apache's takes 0.1
 _QUIET = 60.0  # seconds in which a refusal of the same kind from the same host is logged once
 
 Listen = Callable[[Callable[[], asyncio.Protocol], str, int], Awaitable[asyncio.AbstractServer]]
@@ -49,6 +50,10 @@ class HaMaster:
         self.on_acknowledged: list[Callable[[], None]] = []
         self.on_slaves: list[Callable[[], None]] = []
         """Called when a slave has joined or left."""
+        self.plain_tables: Callable[[], bytes] = bytes
+        """Tables for slaves that ask for them; they are as public as the log."""
+        self.secret_tables: Callable[[], bytes | None] = lambda: None
+        """The same for slaves that prove the shared key; encrypted on the way. None: there are none."""
         self._store = store
         self._clock = clock
         self._epochs = epochs
@@ -264,6 +269,14 @@ class HaMaster:
     def sends_wait(self) -> bool:
         """Whether sends wait for slaves."""
         return self.waits
+
+    def tables(self, sender: Sender, slave_nonce: str) -> Tables:
+        """The tables for a slave that has proved the shared key, if there is one."""
+        self._counts["tables"] += 1
+        sealed = b""
+        if may_seal(self.options) and (secret := self.secret_tables()) is not None:
+            sealed = seal(self.options, sender.nonce, slave_nonce, secret)
+        return Tables(plain=self.plain_tables(), sealed=sealed)
 
     # -- sending --------------------------------------------------------------------------------------------------
 

@@ -153,7 +153,8 @@ class Receiver(asyncio.Protocol):
         if not len(records):
             return
         at = self._cutter.position - len(records)
-        if not self._store.append_raw(at, records):
+        # A report goes first where sends wait for it. Else one wake-up does all the work of a transfer.
+        if not self._store.append_raw(at, records, gather=self._waited_for):
             self.abort()
             self._owner.lost(self, self._store.health.text or f"the log does not end at {at}")
             return

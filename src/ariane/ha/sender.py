@@ -12,6 +12,7 @@ from ariane.ha.options import HaOptions
 from ariane.protocol.ha import (
     CHECKED,
     GREETING,
+    TABLES,
     VERSION,
     EpochEntry,
     MasterHello,
@@ -19,6 +20,7 @@ from ariane.protocol.ha import (
     ReportDecoder,
     Resume,
     SlaveHello,
+    Tables,
     Welcome,
     checksum,
     frame_head,
@@ -75,6 +77,8 @@ class Owner(Protocol):
 
     def sends_wait(self) -> bool: ...
 
+    def tables(self, sender: "Sender", slave_nonce: str) -> Tables: ...
+
 
 class Sender(asyncio.Protocol):
     """Takes the reports of one slave and sends it the log from there on."""
@@ -97,7 +101,8 @@ class Sender(asyncio.Protocol):
         self._paused_at = -1.0  # when the socket's buffer became full; -1: it is not
         self._unreported: deque[int] = deque()
         """Ends of the log at which everything was sent, and that the slave has not reported; record boundaries all."""
-        self._nonce = ""
+        self.nonce = ""
+        """The challenge that the slave must sign with the shared key."""
         self._greeting = 0  # the step of the handshake that is expected next
 
     @property
@@ -166,8 +171,8 @@ class Sender(asyncio.Protocol):
         if offset == GREETING and not self._greeting:
             self._greeting = 1
             self._decoder.framed = True
-            self._nonce = self._owner.nonce()
-            self._write(handshake_frame(MasterHello(VERSION, options.cluster, options.broker, self._nonce), b"", ""))
+            self.nonce = self._owner.nonce()
+            self._write(handshake_frame(MasterHello(VERSION, options.cluster, options.broker, self.nonce), b"", ""))
         elif options.key and not options.allows(self.host):
             self._owner.refuse(self, "key", "it did not prove the shared key; set haKey there or allow its address")
         elif offset == 0:
@@ -212,7 +217,7 @@ class Sender(asyncio.Protocol):
     def _handshake(self, body: bytes) -> None:
         options = self._owner.options
         if self._greeting == 1:
-            hello, proved = handshake_message(body, SlaveHello, options.key.encode(), self._nonce)
+            hello, proved = handshake_message(body, SlaveHello, options.key.encode(), self.nonce)
             self._greeting = 2
             if options.key and not proved:
                 self._refuse_handshake(Refusal.KEY, "the shared key of slave and master differ", hello.nonce)
@@ -220,6 +225,10 @@ class Sender(asyncio.Protocol):
                 theirs = f"the slave is {hello.broker} of cluster {hello.cluster}"
                 ours = f"the master is {options.broker} of cluster {options.cluster}"
                 self._refuse_handshake(Refusal.NAME, f"{theirs}, {ours}", hello.nonce)
+            elif hello.wants == TABLES:
+                tables = self._owner.tables(self, hello.nonce)
+                self._write(handshake_frame(tables, options.key.encode(), hello.nonce))
+                self.close()
             else:
                 self.node, self.learner, self.flushed, self.ariane = hello.node, hello.learner, hello.flushed, True
                 first, end = max(self._log.min_offset, 0), self._log.stored

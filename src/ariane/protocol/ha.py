@@ -18,6 +18,9 @@ and a JSON text:
     master  Welcome          its epochs and log range, and its own proof; or why the slave is refused
     slave   Resume           the offset to start from, and a checksum of the bytes before; then plain reports follow
 
+A slave that asks for `TABLES` gets, on a connection of its own, `Tables` in the place of the Welcome: what RocketMQ has
+no request for.
+
 Apache peers never see this handshake.
 """
 
@@ -38,9 +41,14 @@ PROOF_SIZE: Final = 32
 MAX_FRAME: Final = 64 << 20
 """The largest frame of log bytes that a slave takes. Apache's slave takes 4 MiB."""
 MAX_HANDSHAKE: Final = 1 << 20
+MAX_TABLES: Final = 32 << 20
+"""The largest frame with tables that a slave takes."""
 CHECKED: Final = 1 << 16
 """A slave proves the bytes before its end by a checksum of at most this many of them."""
 VERSION: Final = 1
+LOG: Final = "log"
+TABLES: Final = "tables"
+"""What a slave may want of its master (`SlaveHello.wants`)."""
 
 
 class EpochEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -74,6 +82,7 @@ class SlaveHello(msgspec.Struct, frozen=True):
     node: str
     learner: bool
     flushed: bool
+    wants: str = LOG
 
 
 class Welcome(msgspec.Struct, frozen=True):
@@ -97,6 +106,16 @@ class Resume(msgspec.Struct, frozen=True):
     offset: int
     checked_from: int
     crc: int
+
+
+class Tables(msgspec.Struct, frozen=True):
+    """Tables of the master: those that anybody may read who may read the log, and `sealed` ones for holders of the key.
+
+    A refusal is a `Welcome`.
+    """
+
+    plain: bytes = b""
+    sealed: bytes = b""
 
 
 class Refusal:
@@ -191,7 +210,8 @@ class StreamDecoder:
     [(70, b'ab'), (72, b'')]
     """
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int = MAX_HANDSHAKE) -> None:
+        self._longest = longest  # bytes of a handshake frame
         self._rest = b""
         self._offset = 0
         self._left = 0
@@ -215,7 +235,7 @@ class StreamDecoder:
             if end - at < HEAD.size:
                 break
             offset, size = HEAD.unpack_from(view, at)
-            if offset < GREETING or not 0 <= size <= (MAX_HANDSHAKE if offset == GREETING else MAX_FRAME):
+            if offset < GREETING or not 0 <= size <= (self._longest if offset == GREETING else MAX_FRAME):
                 raise ProtocolError(f"no frame of a replication stream: offset {offset}, size {size}")
             if offset == GREETING:
                 if end - at < HEAD.size + size:

@@ -40,9 +40,7 @@ from ariane.store.worker import Worker
 
 log = logging.getLogger("ariane.store")
 
-_GATHER: Final = (
-    0.002  # seconds in which copied bytes are gathered for one dispatch; their report to the master goes first
-)
+_GATHER: Final = 0.01  # seconds in which copied bytes are gathered for one dispatch, when their report goes first
 _NEVER_UNUSED: Final = frozenset((SCHEDULE_TOPIC, TIMER_TOPIC, HALF_OP_TOPIC))
 
 
@@ -305,10 +303,11 @@ class MessageStore(StoreReader):
         self._after_append()
         return result
 
-    def append_raw(self, at: int, data: bytes | memoryview) -> bool:
+    def append_raw(self, at: int, data: bytes | memoryview, *, gather: bool = True) -> bool:
         """Append whole records of a master's log at exactly this offset; False when the log does not end there.
 
-        Raises OSError when there is no room for them.
+        They are dispatched gathered with later ones, or with `gather=False` before this returns. Raises OSError when
+        there is no room for them.
         """
         if not self.health.writable:
             return False
@@ -318,7 +317,9 @@ class MessageStore(StoreReader):
         except OSError as error:
             self.health.fail("room", f"no room for the next log file: {error}")
             raise
-        if not self._dispatch_due and self._loop is not None:
+        if not gather:
+            self.dispatch_now()
+        elif not self._dispatch_due and self._loop is not None:
             self._dispatch_due = True
             self._loop.call_later(_GATHER, self.dispatch_now)
         return True

@@ -282,6 +282,9 @@ class _Mapped:
         self._node.data[at : at + len(data)] = data
         self._files.touch(self._node)
 
+    def pwrite(self, at: int, data: bytes | memoryview) -> None:
+        self.write(at, data)
+
     def read(self, at: int, length: int) -> bytes:
         return bytes(self._node.data[at : at + length])
 

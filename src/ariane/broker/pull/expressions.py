@@ -58,6 +58,14 @@ class Expressions:
         ]
         self._filters.register_group(group.name, wanted, self._clock.now_ms())
 
+    def encoded(self) -> bytes:
+        """The table as its file has it, for slaves."""
+        return self._encode()
+
+    def merge(self, data: bytes) -> None:
+        """Add what a master has and this broker has not; ValueError when it is no such table."""
+        self._filters.merge(fastjson.loads(data), self._clock.now_ms())
+
     def _encode(self) -> bytes:
         return fastjson.dumps(self._filters.dump(self._clock.now_ms()))
 

@@ -65,6 +65,7 @@ class MetadataCopy:
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._short = Periodic(clock, SHORT, self._each_second, name="take progress that waited for the log")
+        self._queues = 0  # number of queues when topics were looked at last
         self._asked: set[str] = set()  # topics that triggered a round since the last regular one
         self.rounds = 0
         """Complete rounds since the start."""
@@ -116,10 +117,11 @@ class MetadataCopy:
 
     def _dispatched(self, messages: list[Dispatched]) -> None:
         """Copy the tables at once for a new topic: its messages cannot be read before."""
-        if self._task is None or self.covered():
-            return
-        for message in messages:
-            topic = message.queue.topic
+        queues = len(self._store.table)
+        if self._task is None or queues == self._queues or self.covered():
+            return  # no new queue, so no new topic
+        self._queues = queues
+        for topic in {message.queue.topic for message in messages}:
             if topic not in self._asked and topic not in self._topics:
                 self._asked.add(topic)
                 self._news.set()

@@ -23,6 +23,7 @@ from ariane.store.units.reading import END_OF_FILE, NOTHING, UNIT
 
 _HEAD: Final = 8  # bytes of a record that hold its size and magic
 _KEPT_TAIL: Final = 1 << 20  # a larger buffer is freed when it is empty
+_LARGE: Final = 1 << 16  # bytes of a copied piece from which a system call costs less than mapped writes
 _REWRITE_STEP: Final = 1 << 20
 NO_LIMIT: Final = 1 << 62
 
@@ -150,7 +151,10 @@ class CommitLog(Log):
             last = self.files[-1]
             part = rest[: last.base + self.file_size - at]
             # As in `commit`: the head goes last.
-            last.file.write(at + _HEAD - last.base, part[_HEAD:])
+            if len(part) >= _LARGE:
+                last.file.pwrite(at + _HEAD - last.base, part[_HEAD:])
+            else:
+                last.file.write(at + _HEAD - last.base, part[_HEAD:])
             last.file.write(at - last.base, part[:_HEAD])
             rest = rest[len(part) :]
             at += len(part)
