@@ -60,6 +60,7 @@ class HaMaster:
         self._random = random or SystemRandom()  # challenges must be unpredictable
         self._listen = listen or _listen
         self._server: asyncio.AbstractServer | None = None
+        self._serving = False
         self._senders: dict[Sender, None] = {}  # oldest first
         self._counts: Counter[str] = Counter()
         self._told: dict[tuple[str, str], float] = {}
@@ -77,6 +78,7 @@ class HaMaster:
 
         REQUIRES: `store.take_over()` and `epochs.begin(..)` were called, so that this node may append to the log.
         """
+        self._serving = True
         try:
             self._server = await self._listen(self.accept, host, port)
         except OSError as error:
@@ -92,6 +94,7 @@ class HaMaster:
 
     async def stop(self) -> None:
         """Drop all slaves and stop listening."""
+        self._serving = False
         self._store.remove_stored_listener(self._appended)
         if self._gathering is not None:
             self._gathering.cancel()
@@ -198,6 +201,8 @@ class HaMaster:
 
     def opened(self, sender: Sender) -> bool:
         """Whether a new connection may stay."""
+        if not self._serving:
+            return False  # accepted while this broker ceased to be a master
         self._counts["connections"] += 1
         options = self.options
         if options.allowed and not options.key and not options.allows(sender.host):
@@ -216,6 +221,12 @@ class HaMaster:
         """A slave made its first report."""
         for other in list(self._senders):  # an Ariane slave that reconnects replaces its old connection
             if other is not sender and sender.ariane and other.node == sender.node:
+                if other.following and other.host != sender.host:
+                    self._log_seldom(
+                        (sender.host, "same copy"),
+                        f"slave {sender.address} takes the place of {other.address}: both have the same id. If one "
+                        "disk was copied for two slaves, stop one of them and delete its config/epochs.json",
+                    )
                 other.forget()
                 other.abort()
                 self._measure_reach()
@@ -245,18 +256,21 @@ class HaMaster:
     def refuse(self, sender: Sender, what: str, text: str) -> None:
         """Drop a connection, count it, and log it at a limited rate."""
         self._counts[f"refused_{what}"] += 1
-        now, key = self._clock.monotonic(), (sender.host, what)
-        if now - self._told.get(key, -_QUIET) >= _QUIET:
-            if len(self._told) > 1000:
-                self._told.clear()
-            self._told[key] = now
-            log.warning("slave %s is refused: %s", sender.address, text)
+        self._log_seldom((sender.host, what), f"slave {sender.address} is refused: {text}")
         sender.forget()
         self._measure_reach()
         if what in ("key", "name", "diverged", "range"):
             sender.close()  # after the refusal is sent
         else:
             sender.abort()
+
+    def _log_seldom(self, key: tuple[str, str], text: str) -> None:
+        now = self._clock.monotonic()
+        if now - self._told.get(key, -_QUIET) >= _QUIET:
+            if len(self._told) > 1000:
+                self._told.clear()
+            self._told[key] = now
+            log.warning("%s", text)
 
     def epochs(self) -> tuple[EpochEntry, ...]:
         """The epochs of the log."""

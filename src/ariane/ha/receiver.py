@@ -211,12 +211,18 @@ class Receiver(asyncio.Protocol):
         self._owner.followed(self)
 
     def _filler_left(self, at: int) -> int:
-        """The missing bytes of a filler when the log ends within one."""
+        """The missing bytes of a filler when the log ends within one. The bytes tell; dispatch may be stuck."""
         log = self._store.log
-        position = self._store.dispatcher.position
-        if log.min_offset < 0 or position >= at or log.next_unit(position) >= 0:
+        begin = max(at - at % log.file_size, log.min_offset)
+        if log.min_offset < 0 or begin == at:
             return 0
-        return log.roll(at) - at if at % log.file_size else 0
+        dispatched = self._store.dispatcher.position  # a record ends there
+        start = dispatched if begin <= dispatched < at else begin
+        while start < at and (view := log.raw(start, HEAD_SIZE)) is not None and len(view) == HEAD_SIZE:
+            if view[4:] == BLANK_HEAD:
+                return log.roll(at) - at
+            start += max(int.from_bytes(view[:4], "big"), HEAD_SIZE)
+        return 0
 
     def _first_frame(self, offset: int) -> int:
         """Check the first frame against the requested offset, truncate the log there if needed; returns it."""
@@ -321,6 +327,8 @@ class Receiver(asyncio.Protocol):
             return SlavePhase.DIVERGED, f"{more}: nothing is in common; {choice}"
         if self._epochs is not None and self._epochs.protected(log.stored) > start:
             return SlavePhase.AHEAD, f"{more}, and sends were acknowledged because this copy had the rest; {choice}"
+        if self._epochs is None or not self._epochs.entries:
+            return SlavePhase.AHEAD, f"{more}, and which master wrote the rest is not known here; {choice}"
         if options.truncate == "never" or epoch <= own:
             return SlavePhase.AHEAD, f"{more}, and the master was not promoted since (epoch {epoch}); {choice}"
         return None

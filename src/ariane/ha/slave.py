@@ -109,7 +109,7 @@ class HaSlave:
                 self._enter(SlavePhase.CONNECTING, self.state.reason)
             try:
                 await self._greet()
-            except (TimeoutError, OSError) as error:
+            except (TimeoutError, OSError, ValueError) as error:  # ValueError: a name server may say anything
                 self._counts["connect_failed"] += 1
                 text = f"cannot connect to {self.state.master}: {error or 'no answer'}"
                 if text != self.state.reason:

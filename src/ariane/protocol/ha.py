@@ -41,6 +41,8 @@ PROOF_SIZE: Final = 32
 MAX_FRAME: Final = 64 << 20
 """The largest frame of log bytes that a slave takes. Apache's slave takes 4 MiB."""
 MAX_HANDSHAKE: Final = 1 << 20
+MAX_HELLO: Final = 16 << 10
+"""The largest frame of the handshake that a master takes: peers that have proved nothing send it."""
 MAX_TABLES: Final = 32 << 20
 """The largest frame with tables that a slave takes."""
 CHECKED: Final = 1 << 16
@@ -192,7 +194,7 @@ class ReportDecoder:
             if end - at < HEAD.size:
                 return
             offset, size = HEAD.unpack_from(data, at)
-            if offset != GREETING or not PROOF_SIZE <= size <= MAX_HANDSHAKE:
+            if offset != GREETING or not PROOF_SIZE <= size <= MAX_HELLO:
                 raise ProtocolError("no frame of the replication handshake")
             if end - at < HEAD.size + size:
                 return

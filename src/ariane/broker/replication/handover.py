@@ -103,6 +103,7 @@ class Handover:
         self._elected = elected
         self._epochs_of = epochs_of
         self._following: asyncio.Task[None] | None = None
+        self._changing = asyncio.Lock()  # held while the role is decided and changed
 
     # A master that returns.
 
@@ -176,38 +177,43 @@ class Handover:
                 role.epoch,
             )
             return False
-        if self._store.log_max > 0 and not await self._is_proved(address, state):
-            return False
+        if self._store.log_max > 0:
+            theirs = await self._claim(address, state)
+            if not goes_before(theirs, self._epochs.entries):
+                if goes_before(self._epochs.entries, theirs):  # both were promoted, and the other one must follow
+                    self._registration.soon()  # name servers show the last of equal masters: it must find this one
+                    await self._registration.current()
+                    await self._peers.tell_promoted(address, role.epoch, self._store.log_max)
+                elif theirs[-1:] != self._epochs.entries[-1:] and state.epoch > role.epoch:
+                    log.error("%s claims to be the master of this broker's name with another log", address)
+                return False
         broker_id = free_id(await self._others())
-        log.error(
-            "%s was promoted (epoch %d, here %d): this broker refuses writes and follows it as slave %d",
-            address,
-            state.epoch,
-            role.epoch,
-            broker_id,
-        )
-        self._record.save(RoleKind.SLAVE, broker_id)
-        await role.become_slave(broker_id, role.epoch)
+        async with self._changing:
+            if role.is_slave or state.epoch < role.epoch:  # another request was quicker
+                return role.is_slave
+            log.error(
+                "%s was promoted (epoch %d, here %d): this broker refuses writes and follows it as slave %d",
+                address,
+                state.epoch,
+                role.epoch,
+                broker_id,
+            )
+            self._record.save(RoleKind.SLAVE, broker_id)
+            await role.become_slave(broker_id, role.epoch)
         return True
 
-    async def _is_proved(self, address: str, state: PeerState) -> bool:
-        """Whether the other master continues this log. Anyone may register with a name server and name an epoch."""
-        theirs: tuple[EpochEntry, ...] = ()
+    async def _claim(self, address: str, state: PeerState) -> tuple[EpochEntry, ...]:
+        """The epochs that another master proves to have; anyone may register with a name server and name an epoch."""
         for port in (
             state.ha_address,
             ha_address(address),
-        ):  # the second by RocketMQ's rule, if the first is behind NAT
+        ):  # the second by RocketMQ's rule: the first may be behind NAT
             try:
-                theirs = theirs or (await self._epochs_of(port) if port else ())
+                if port and (theirs := await self._epochs_of(port)):
+                    return theirs
             except ArianeError as error:
                 log.error("%s claims to be the master of this broker's name and does not prove it: %s", address, error)
-        if goes_before(theirs, self._epochs.entries):
-            return True
-        if theirs[-1:] != self._epochs.entries[-1:] and state.epoch > self._role.epoch:
-            log.error(
-                "%s claims to be the master of this broker's name, but its log is not a copy of this one", address
-            )
-        return False
+        return ()
 
     async def _others(self) -> dict[int, set[str]]:
         own = self._address()
@@ -226,15 +232,16 @@ class Handover:
         if self._elected:
             remark = "a DLedger group elects its master itself; preferredLeaderId names one that it shall have"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
-        if role.is_slave:
-            others = await self._states()
-            if not header.force:
-                self._check_safe(others)
-            epoch = max([self._epochs.current, *(state.epoch for state in others.values())]) + 1
-            await self._promote(epoch, RoleKind.SYNC_MASTER if header.sync else RoleKind.ASYNC_MASTER)
-            await self._registration.current()
-            for address in others:
-                await self._peers.tell_promoted(address, role.epoch, self._store.log_max)
+        async with self._changing:
+            if role.is_slave:
+                others = await self._states()
+                if not header.force:
+                    self._check_safe(others)
+                epoch = max([self._epochs.current, *(state.epoch for state in others.values())]) + 1
+                await self._promote(epoch, RoleKind.SYNC_MASTER if header.sync else RoleKind.ASYNC_MASTER)
+                await self._registration.current()
+                for address in others:
+                    await self._peers.tell_promoted(address, role.epoch, self._store.log_max)
         return request.reply(0, PromoteBrokerResponse(role.epoch, self._store.log_max).fields())
 
     async def _promote(self, epoch: int, kind: RoleKind) -> None:

@@ -60,4 +60,7 @@ class RoleRecord:
         """A slave follows this broker."""
         if not self.shares_log:
             self.shares_log = True
-            self.save(self.role, self.broker_id)
+            try:
+                self.save(self.role, self.broker_id)
+            except OSError as error:  # after a restart this broker follows no other one until a slave has come
+                log.error("%s cannot be written: %s", self._file.path, error)
