@@ -164,3 +164,34 @@ async def test_refusals_of_one_host_are_logged_once(caplog: pytest.LogCaptureFix
             writer.close()
         assert master.counts()["refused_range"] == 20
     assert sum("is refused" in record.getMessage() for record in caplog.records) == 1
+
+
+async def test_master_that_stops_takes_no_slave_that_was_accepted_late() -> None:
+    store = new_store()
+    fill(store, 5)
+    async with running_master(store) as master:
+        late = master.accept()
+        await master.stop()
+        aborted: list[bool] = []
+
+        class Transport(asyncio.Transport):
+            def abort(self) -> None:
+                aborted.append(True)
+
+            def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+                pass
+
+        late.connection_made(Transport())
+        assert aborted == [True]
+        assert master.slaves == []
+
+
+async def test_long_greeting_of_an_unknown_peer_is_refused_at_its_head() -> None:
+    store = new_store()
+    async with running_master(store) as master:
+        reader, writer = await asyncio.open_connection("127.0.0.1", master.port)
+        writer.write(REPORT.pack(GREETING))
+        await reader.readexactly(HEAD.size)
+        writer.write(HEAD.pack(GREETING, 1 << 20))
+        await until(lambda: master.counts().get("refused_garbage") == 1)
+        writer.close()

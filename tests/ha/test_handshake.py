@@ -329,3 +329,49 @@ def test_common_end_of_logs_without_epochs_is_the_shorter_end() -> None:
     assert common_end([], 70, [], 50) == 50
     assert common_end([], 70, [EpochEntry(1, 60, "a")], 90) == 60
     assert common_end([EpochEntry(1, 0, "a")], 70, [EpochEntry(1, 0, "b")], 90) == 0
+
+
+async def test_slave_that_ends_within_a_filler_goes_on_although_its_dispatch_is_stuck() -> None:
+    """The master sends a filler in parts; the connection is lost between two of them."""
+    store, copy = new_store(file_size=4096), new_store(file_size=4096)
+    fill(store, 3, size=900)
+    last = store.log.stored
+    store.log.start_next()  # fills the rest of the file
+    fill(store, 3, size=900)
+    whole = log_bytes(store)
+    assert copy.append_raw(0, whole[: last + 100])  # all of the filler's head, some of its zeros
+    assert copy.dispatcher.position == 0
+    epochs_of(copy).adopt((EpochEntry(1, 0, "a"),), 0, promised=False)
+    epochs_of(store).adopt((EpochEntry(1, 0, "a"),), 0, promised=False)
+    async with running_master(store, begin=False) as master, running_slave(copy, master.port) as slave:
+        await until(lambda: copy.log.stored == store.log.stored or slave.state.stopped)
+        assert slave.state.phase is SlavePhase.FOLLOWING, slave.state.reason
+        assert log_bytes(copy) == whole
+
+
+async def test_bytes_of_unknown_origin_are_not_dropped_for_a_promoted_master() -> None:
+    """A copy from an Apache master has no epochs: sends may have waited for it."""
+    store, copy = new_store(), new_store()
+    fill(store, 5)
+    copy.append_raw(0, log_bytes(store))
+    fill(copy, 2)
+    copied_end = copy.log.stored
+    epochs_of(store).begin(store.log.stored, promote=True)
+    async with running_master(store, begin=False) as master, running_slave(copy, master.port) as slave:
+        await until(lambda: slave.state.stopped)
+        assert slave.state.phase is SlavePhase.AHEAD
+        assert "not known" in slave.state.reason
+        assert copy.log.stored == copied_end
+
+
+async def test_address_that_is_none_is_reported_and_tried_again() -> None:
+    copy = new_store()
+    copy.start(asyncio.get_running_loop())
+    slave = HaSlave(copy, OPTIONS, copy.env.clock, "127.0.0.1:here", epochs_of(copy))
+    slave.start()
+    try:
+        await until(lambda: slave.counts().get("connect_failed", 0) >= 2)
+        assert "127.0.0.1:here" in slave.state.reason
+    finally:
+        await slave.stop()
+        await copy.close()

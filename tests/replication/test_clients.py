@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from ariane import ConsumeFrom, Message, MessageQueue, aio
+from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, MessageQueue, ReceivedMessage, aio
 from ariane.errors import ArianeError
 from ariane.protocol.codes import RequestCode
-from tests.client.inbox import Inbox, eventually
+from tests.client.inbox import OK, Inbox, eventually
 from tests.replication.brokers import Brokers, copied, ok, until
 
 SOON = {"route_interval": 0.2, "heartbeat_interval": 1.0}
@@ -40,6 +41,43 @@ async def test_a_consumer_goes_on_at_the_slave_and_returns_to_the_master(brokers
             await eventually(lambda: _sent(producer, b"after"), "the master's return to the routes")
             await inbox.arrived(21)
     assert sorted(inbox.bodies) == sorted([*(b"%d" % number for number in range(20)), b"after"])
+
+
+async def test_a_running_consumer_reads_the_rest_from_the_slave_when_the_master_dies(brokers: Brokers) -> None:
+    master, slave = await brokers.master(), await brokers.slave()
+    names = brokers.name_server.address
+    gate = threading.Event()
+
+    def hold(message: ReceivedMessage, _: Delivery) -> ConsumeStatus:
+        if message.body == b"0":
+            gate.wait(60)
+        return OK
+
+    inbox = Inbox(hold)
+    bodies = [b"%d" % number for number in range(200)]
+    async with aio.Producer("senders", name_servers=names, **SOON) as producer:
+        queue = (await producer.send(Message("orders", bodies[0]))).queue
+        async with aio.PushConsumer(
+            "readers",
+            "orders",
+            inbox,
+            name_servers=names,
+            consume_from=ConsumeFrom.FIRST,
+            max_cached_messages=10,
+            **SOON,
+        ):
+            await inbox.arrived(1)
+            for body in bodies[1:]:
+                await producer.send(Message("orders", body), queue=queue)
+            await copied(master, slave)
+            await slave.metadata.round(master.address)
+            await brokers.stop("master")  # its consumer has a part of the messages, and needs the rest
+            gate.set()
+            await inbox.arrived(200)
+            await brokers.master()
+            await eventually(lambda: _sent(producer, b"after"), "the master's return to the routes")
+            await inbox.arrived(201)
+    assert set(inbox.bodies) == {*bodies, b"after"}
 
 
 async def _sent(producer: aio.Producer, body: bytes) -> bool:

@@ -396,3 +396,14 @@ async def test_a_master_that_never_had_a_slave_follows_nobody(brokers: Brokers) 
     await alone.handover.look_for_newer()
     assert alone.role.is_master
     assert await bodies(brokers.talk(alone)) == [b"mine"]
+
+
+async def test_promotions_asked_for_at_once_begin_one_epoch(brokers: Brokers) -> None:
+    await brokers.master()
+    slave = await brokers.slave()
+    await brokers.stop("master")
+    talks = [brokers.talk(slave) for _ in range(4)]
+    fields = {"brokerName": "pair", "force": "true"}
+    answers = await asyncio.gather(*(talk.ask(PROMOTE_BROKER, fields) for talk in talks))
+    assert [ok(answer).fields["brokerEpoch"] for answer in answers] == ["2"] * 4
+    assert [entry.epoch for entry in slave.epochs.entries] == [2]
