@@ -54,10 +54,11 @@ quick: setup-test  ## run the tests for everyday work: no JVM, Spark or database
 deep: setup-test  ## run all tests with every kill where `make test` takes a sample; for a night
 	@$(BIN)/pytest $(PARALLEL) --deep $(ARGS)
 
-# The same sources without their compiled forms, put before the installed ones.
+# The same sources without their compiled forms, put before the installed ones; of the client what is compiled.
+PLAIN_CLIENT := $(addprefix tests/client/test_,decoding.py process_queue.py back_pressure.py blocking.py send.py consume.py)
 test-plain: setup-test  ## run the quick part of the tests without the compiled modules
 	@rm -rf .cache/plain && mkdir -p .cache && cp -r src .cache/plain && find .cache/plain -name '*.so' -delete
-	@PYTHONPATH=.cache/plain $(BIN)/pytest -q $(PARALLEL) $(ARGS) tests/protocol tests/remoting tests/broker
+	@PYTHONPATH=.cache/plain $(BIN)/pytest -q $(PARALLEL) $(ARGS) tests/protocol tests/remoting tests/broker $(PLAIN_CLIENT)
 
 lint: setup-test  ## ruff, format, mypy strict, and the layers of the design
 	@$(BIN)/ruff check .

@@ -5,6 +5,7 @@ Every round runs each client once, one after the other, so that neighbours see t
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -24,6 +25,7 @@ from tests.peers.build import PeersMissing, build
 
 RESULTS = Path(__file__).parent / "results"
 OURS, JAVA, CPP = "ariane", "Java", "C++ wrapper"
+FRESH_RATIO = 0.3  # of a JVM's start and memory
 KEEPS_UP = 0.8  # least share of what is sent that a consumer on the producer's loop receives meanwhile
 
 
@@ -118,13 +120,14 @@ def clients(home: Path, found: dict[str, Starter]) -> Iterator[dict[str, Load]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--millis", type=int, default=3000, help="length of a timed case")
+    parser.add_argument("--millis", type=int, default=2500, help="length of a timed case")
     parser.add_argument("--backlog", type=int, default=300_000, help="messages to consume")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--cpp", action="store_true", help="measure the C++ wrapper too")
     parser.add_argument("--results", default=str(RESULTS), help="where client.json goes")
     arguments = parser.parse_args()
+    before = os.getloadavg()[0]
     folder = Path(tempfile.mkdtemp(prefix="ariane-bench-"))
     broker = Ariane(folder / "broker", "ASYNC_FLUSH")
     found = starters(cpp=arguments.cpp)
@@ -137,7 +140,8 @@ def main() -> None:
             keeping_up = shared(running[OURS], broker.namesrv, arguments.millis, arguments.rounds)
         starts = {} if arguments.only else start_up(found, folder / "starts", broker.namesrv, arguments.rounds)
         write(table, keeping_up, starts, Path(arguments.results))
-        report(wanted, table, keeping_up, starts)
+        print(f"\nLoad average {before:.1f} before, {os.getloadavg()[0]:.1f} at the end; {arguments.rounds} rounds.\n")
+        print(report(wanted, table, keeping_up, starts))
     finally:
         broker.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -192,6 +196,18 @@ def fill(namesrv: str, count: int) -> None:
             producer.send_batch([ariane.Message("backlog", b"x" * 128) for _ in range(size)], timeout=30)
 
 
+FRESH: list[tuple[str, str, Callable[[Start], float]]] = [
+    ("a fresh process until its first message is stored", "s", lambda start: start.seconds),
+    ("memory of a client that idles then", "MiB", lambda start: start.resident),
+    ("of it private", "MiB", lambda start: start.private),
+]
+
+
+def _judged(ratio: float, sign: str, target: float) -> str:
+    good = ratio <= target if sign == "≤" else ratio >= target
+    return f"{ratio:.2f} ({sign} {target:g}{'' if good else ' **no**'})"
+
+
 def middle(figures: list[Figure]) -> Figure:
     """The medians of rate and CPU, each by itself."""
     return Figure(median(f.rate for f in figures), median(f.cpu for f in figures))
@@ -208,27 +224,35 @@ def write(table: Table, keeping_up: list[float], starts: Starts, folder: Path) -
     (folder / "client.json").write_text(json.dumps(kept, indent=1))
 
 
-def report(wanted: list[Row], table: Table, keeping_up: list[float], starts: Starts) -> None:
-    print("\n| case | Ariane µs, msg/s | Java µs, msg/s | CPU ratio (target) | rate ratio (target) |")
-    print("|---|---|---|---|---|")
+def report(wanted: list[Row], table: Table, keeping_up: list[float], starts: Starts) -> str:
+    """Two Markdown tables, as docs/performance.md has them."""
+    lines = ["| case | Ariane µs, msg/s | Java µs, msg/s | CPU ratio (target) | rate ratio (target) |"]
+    lines += ["|---|---|---|---|---|"]
+    wrapper = []
     for row in wanted:
         found = {name: middle(figures) for name, figures in table[row.name].items()}
         ours, java = found[OURS], found.get(JAVA)
         cells = [row.name, f"{ours.cpu:.1f}, {ours.rate:,.0f}"]
         if java is not None:
-            cpu, rate = ours.cpu / java.cpu, ours.rate / java.rate
             cells.append(f"{java.cpu:.1f}, {java.rate:,.0f}")
-            cells.append(f"{cpu:.2f} (≤ {row.cpu:g}{'' if cpu <= row.cpu else ' **no**'})")
-            cells.append(f"{rate:.2f} (≥ {row.rate:g}{'' if rate >= row.rate else ' **no**'})")
-        print(f"| {' | '.join(cells)} |")
+            cells.append(_judged(ours.cpu / java.cpu, "≤", row.cpu))
+            cells.append(_judged(ours.rate / java.rate, "≥", row.rate))
+        lines.append(f"| {' | '.join(cells)} |")
         if CPP in found:
-            print(f"  C++ wrapper: {found[CPP].cpu:.1f} µs, {found[CPP].rate:,.0f}/s")
-    share = median(keeping_up)
-    print(f"\nshared loop: {share:.2f} of what was sent was received meanwhile (≥ {KEEPS_UP})")
-    for name, fresh in starts.items():
-        held, private = median(s.resident for s in fresh), median(s.private for s in fresh)
-        seconds = median(s.seconds for s in fresh)
-        print(f"{name}: first message after {seconds:.2f} s, idle {held:.0f} MiB ({private:.0f} private)")
+            times = found[CPP].cpu / ours.cpu
+            wrapper.append(
+                f"C++ wrapper, {row.name}: {found[CPP].cpu:.1f} µs, {found[CPP].rate:,.0f}/s; {times:.2f} of ours"
+            )
+    lines += ["", "| beside | Ariane | Java | ratio (target) |", "|---|---|---|---|"]
+    share = _judged(median(keeping_up), "≥", KEEPS_UP)
+    lines.append(f"| received of what a busy producer on the same loop sent meanwhile | | | {share} |")
+    for what, unit, figure in FRESH:
+        medians = {name: median(figure(start) for start in fresh) for name, fresh in starts.items()}
+        cells = [f"{medians[name]:.1f} {unit}" if name in medians else "" for name in (OURS, JAVA)]
+        ratio = _judged(medians[OURS] / medians[JAVA], "≤", FRESH_RATIO) if len(medians) == 2 else ""
+        if medians:
+            lines.append(f"| {what} | {' | '.join(cells)} | {ratio} |")
+    return "\n".join(lines + wrapper)
 
 
 if __name__ == "__main__":

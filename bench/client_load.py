@@ -79,26 +79,29 @@ class Ours:
         from ariane import ConsumeFrom, ConsumeStatus, aio
 
         first = 0.0
-        got: list[int] = []  # of each call; appending is safe in any thread
-        loop, done = asyncio.get_running_loop(), asyncio.Event()
-        calls = count if batch == 1 else 0
+        received = 0
+        loop, done, lock = asyncio.get_running_loop(), asyncio.Event(), threading.Lock()
 
         def note(messages: list[Any]) -> Any:
-            nonlocal first
+            nonlocal first, received
             first = first or time.perf_counter()
-            got.append(len(messages))
-            if len(got) >= calls and (calls or sum(got) >= count):
+            received += len(messages)
+            if received >= count:
                 loop.call_soon_threadsafe(done.set)
             return ConsumeStatus.CONSUME_SUCCESS
 
         async def listen(messages: list[Any]) -> Any:
             return note(messages)
 
+        def listen_in_threads(messages: list[Any]) -> Any:
+            with lock:
+                return note(messages)
+
         group = f"bench-{time.time_ns()}"
         options: Any = {"name_servers": namesrv, "consume_from": ConsumeFrom.FIRST, "consume_batch": batch}
-        async with aio.PushConsumer(group, topic, note if function else listen, **options):
+        async with aio.PushConsumer(group, topic, listen_in_threads if function else listen, **options):
             await asyncio.wait_for(done.wait(), 300)
-            return {"messages": sum(got), "failed": 0, "seconds": time.perf_counter() - first}
+            return {"messages": received, "failed": 0, "seconds": time.perf_counter() - first}
 
     def shared(self, namesrv: str, topic: str, window: int, size: int, millis: int) -> Result:
         return run(self._shared(namesrv, topic, window, b"x" * size, millis / 1000))

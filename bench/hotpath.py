@@ -1,7 +1,8 @@
-"""`python -m bench.hotpath`: what a message costs on the hot path, as a multiple of a fixed reference work.
+"""`python -m bench.hotpath`: what a message costs a broker and a client, as a multiple of a fixed reference work.
 
-Two ways to count. Instructions, where valgrind is there: the machine's other work does not show at all. CPU time
-elsewhere: short slices of the hot path and of the reference in turn, the shortest of each kind.
+The client is measured in its compiled form only. Two ways to count. Instructions, where valgrind is there: the
+machine's other work does not show at all. CPU time elsewhere: short slices of the hot path and of the reference in
+turn, the shortest of each kind.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from ariane.version import is_compiled
+from bench import clientpath
 from bench.inprocess import HotPath, workloads
 from bench.reference import reference
 
@@ -38,6 +40,7 @@ LIMITS = {"instructions": 1.25, "time": 2.0}  # times the baseline; neighbours s
 
 _ROUNDS = 32  # of the reference in one slice
 _COUNTED_READS = 32
+_SHORT, _LONG = ", short", ", long"
 _COUNTED = re.compile(r"I\s+refs:\s+([\d,]+)")
 _VALGRIND = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
 
@@ -64,7 +67,19 @@ async def time_costs(seconds: float) -> tuple[Costs, float]:
         best = _shortest(jobs, seconds)
         await path.close()
     unit = best.pop("reference")
+    if is_compiled():
+        best |= await asyncio.to_thread(_client_times, seconds)
     return {name: found / unit for name, found in best.items()}, unit * 1e6
+
+
+def _client_times(seconds: float) -> dict[str, float]:
+    """CPU seconds of a message of each case of a client."""
+    clientpath.warm_up()
+    cases = clientpath.jobs()
+    runs: dict[str, tuple[Callable[[], object], int]] = {name: (short, 1) for name, (short, _, _) in cases.items()}
+    runs |= {name + _LONG: (long, 1) for name, (_, long, _) in cases.items()}
+    best = _shortest(runs, seconds)
+    return {name: (best[name + _LONG] - best[name]) / messages for name, (_, _, messages) in cases.items()}
 
 
 def _shortest(jobs: dict[str, tuple[Callable[[], object], int]], seconds: float) -> dict[str, float]:
@@ -89,7 +104,8 @@ def instruction_costs() -> Costs:
         children: dict[str, list[int]] = json.loads(done.stdout)
         counted = {name: (_counted(Path(folder) / f"log.{pid}"), pieces) for name, (pid, pieces) in children.items()}
     nothing, _ = counted.pop("nothing")
-    costs = {name: (count - nothing) / pieces for name, (count, pieces) in counted.items()}
+    short = {name: counted.pop(name + _SHORT)[0] for name in clientpath.CASES if name in counted}
+    costs = {name: (count - short.get(name, nothing)) / pieces for name, (count, pieces) in counted.items()}
     unit = costs.pop("reference")
     return {name: cost / unit for name, cost in costs.items()}
 
@@ -116,6 +132,16 @@ async def _fork_children() -> dict[str, tuple[int, int]]:
         for job, _ in jobs.values():  # a child's count goes on from its parent's, so all warming is done before
             job()
         return {name: (_child(job), pieces) for name, (job, pieces) in jobs.items()}
+
+
+def _fork_clients() -> dict[str, tuple[int, int]]:
+    """The same for clients: two children a case, of a short and a long run."""
+    clientpath.warm_up()
+    children: dict[str, tuple[int, int]] = {}
+    for name, (short, long, messages) in clientpath.jobs().items():
+        children[name + _SHORT] = (_child(short), 1)
+        children[name] = (_child(long), messages)
+    return children
 
 
 def _child(job: Callable[[], object]) -> int:
@@ -156,7 +182,7 @@ def _print_times(seconds: float) -> None:
     costs, unit = asyncio.run(time_costs(seconds))
     print(f"{form()} form; one reference round is {unit:.2f} µs")
     for name, cost in costs.items():
-        print(f"  {name:6} {cost:6.3f} reference rounds a message, {cost * unit:6.2f} µs")
+        print(f"  {name:26} {cost:6.3f} reference rounds a message, {cost * unit:6.2f} µs")
 
 
 def main() -> None:
@@ -167,7 +193,7 @@ def main() -> None:
     parser.add_argument("--children", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.children:
-        print(json.dumps(asyncio.run(_fork_children())))
+        print(json.dumps(asyncio.run(_fork_children()) | (_fork_clients() if is_compiled() else {})))
     elif options.json:
         print(json.dumps(measure(options.seconds)))
     elif options.baseline:

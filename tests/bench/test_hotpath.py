@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ariane.version import is_compiled
+from bench.clientpath import CASES
 from bench.hotpath import Measured, regressions
 
 ROOT = Path(__file__).parents[2]
@@ -54,3 +55,8 @@ def test_a_dearer_hot_path_is_told() -> None:
     dear: Measured = {"form": "plain", "method": "instructions", "costs": {"send": 1000.0, "pull": 0.0}}
     [told] = regressions(dear)
     assert told.startswith("send: 1000.000 reference rounds")
+
+
+def test_a_dearer_client_is_told() -> None:
+    dear: Measured = {"form": "compiled", "method": "instructions", "costs": dict.fromkeys(CASES, 1000.0)}
+    assert [told.partition(":")[0] for told in regressions(dear)] == list(CASES)
