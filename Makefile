@@ -9,7 +9,7 @@ QUICK_PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder  # one more: quick
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos ha-power timer-chaos dledger-chaos dledger-tables dledger-power docs docs-serve lock format clean
+.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos ha-power timer-chaos dledger-chaos dledger-tables dledger-power format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -26,13 +26,13 @@ $(VENV)/.setup: $(BIN)/python pyproject.toml setup.py $(HOT)
 	@$(PIP) install -q -e '.[broker]'
 	@touch $@
 
-# The versions of the lock, each checked by its hash; where an index lacks one of them, the newest that pyproject.toml allows.
+# The versions of the lock, each checked by its hash; then what it lacks, in the newest version that pyproject.toml allows.
 $(VENV)/.setup-test: $(VENV)/.setup pyproject.toml requirements.lock
 	@echo "Installing what the tests need; Spark's archive is large, so this takes some minutes the first time ..."
-	@$(PIP) install -q --require-hashes -r requirements.lock || { \
-		echo "The locked versions cannot be installed here; taking the newest that pyproject.toml allows ..."; \
-		$(BIN)/python scripts/requirements.py > $(VENV)/requirements.txt && \
-		$(PIP) install -q -r $(VENV)/requirements.txt --group test; }
+	@$(PIP) install -q --require-hashes -r requirements.lock || \
+		echo "The locked versions cannot be installed here; taking the newest that pyproject.toml allows ..."
+	@$(BIN)/python scripts/requirements.py > $(VENV)/requirements.txt
+	@$(PIP) install -q -r $(VENV)/requirements.txt --group test
 	@touch $@
 
 setup: $(VENV)/.setup  ## install the command .venv/bin/ariane (what `make run` needs)
@@ -104,6 +104,7 @@ guarantee-chaos: setup-test  ## 20,000 money transfers on each database while ev
 	@$(BIN)/python -m tests.guarantee.money --database postgresql $(ARGS)
 	@$(BIN)/python -m tests.guarantee.money --database mariadb $(ARGS)
 
+.PHONY: docs docs-serve lock release
 docs: setup-test  ## build the documentation site into dist/site; a warning is an error
 	@PYTHONPATH=src:. $(BIN)/python -m scripts.reference
 	@PYTHONPATH=src:. $(BIN)/python -m scripts.site
@@ -111,7 +112,14 @@ docs: setup-test  ## build the documentation site into dist/site; a warning is a
 docs-serve: setup-test  ## the same, served on 127.0.0.1:8000 and built again when a page changes
 	@PYTHONPATH=src:. $(BIN)/python -m scripts.site --serve
 
-lock: setup-test  ## write requirements.lock, the versions and hashes of the development environment
+$(VENV)/.setup-release: $(VENV)/.setup-test
+	@$(PIP) install -q --group release
+	@touch $@
+
+release: $(VENV)/.setup-release  ## build sdist, pure and platform wheel into dist/, check them, date the changelog
+	@$(BIN)/python -m scripts.release $(ARGS)
+
+lock: $(VENV)/.setup-release  ## write requirements.lock, the versions and hashes of the development environment
 	@$(BIN)/python scripts/requirements.py > $(VENV)/requirements.txt
 	@$(BIN)/uv pip compile -q $(VENV)/requirements.txt --group pyproject.toml:test --universal --python-version 3.11 \
 		--generate-hashes --no-header --no-annotate --upgrade -o requirements.lock

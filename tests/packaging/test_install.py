@@ -1,6 +1,10 @@
-"""`pip install` of the base package and of nothing else, from a wheel and from source, with and without a compiler."""
+"""`pip install` of what is released, in fresh environments: pure wheel, platform wheel, sdist without a compiler.
 
-import shutil
+`pipx run` starts a whole cluster from the wheel, so the extra `broker` brings all that it needs.
+"""
+
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +13,7 @@ import pytest
 
 from ariane.testing.cluster import Cluster
 from tests.peers import unique
-from tests.wheel import copy_sources, run
+from tests.wheel import run
 
 PROGRAM = """
 import sys
@@ -27,12 +31,14 @@ print([name for name in sys.modules if name.startswith(tuple(f"ariane.{part}" fo
 print([name for name in ("uvloop", "pyarrow", "pyspark", "lark", "starlette") if name in sys.modules])
 from ariane.version import describe
 print(describe())
+from importlib.resources import files
+print("typed", (files("ariane") / "py.typed").is_file())
 """
 
 FORMS = {
-    "wheel": "plain Python, no compiled hot path",
-    "source, no compiler": "plain Python, no compiled hot path",
-    "source, compiler": "hot path compiled",
+    "pure wheel": "plain Python, no compiled hot path",
+    "sdist, no compiler": "plain Python, no compiled hot path",
+    "platform wheel": "hot path compiled",
 }
 
 
@@ -43,14 +49,12 @@ def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     python = folder / "venv" / "bin" / "python"
     run(sys.executable, "-m", "venv", str(python.parents[1]))
     pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    if request.param == "wheel":
+    if request.param == "pure wheel":
         run(*pip, str(request.getfixturevalue("pure_wheel")))
-    elif request.param == "source, no compiler":
-        run(*pip, str(copy_sources(folder)), PATH=str(python.parent))
-    elif shutil.which("cc") is None:
-        pytest.skip("this machine has no C compiler")
+    elif request.param == "sdist, no compiler":
+        run(*pip, str(request.getfixturevalue("sdist")), PATH=str(python.parent))
     else:
-        run(*pip, str(copy_sources(folder)), ARIANE_OPT_LEVEL="0")  # half the time; the same modules
+        run(*pip, str(request.getfixturevalue("platform_wheel")))
     return FORMS[request.param], python
 
 
@@ -67,6 +71,7 @@ def test_the_client_sends_and_receives_and_needs_nothing_else(
     printed = run(str(python), "-I", str(program), ariane_cluster.name_servers, topic, HOME=str(home), PYTHONPATH="")
     assert printed.splitlines()[:3] == ["from a fresh environment", "[]", "[]"]
     assert form in printed
+    assert "typed True" in printed
     assert list(home.iterdir()) == []
 
 
@@ -100,3 +105,28 @@ def test_a_cluster_for_tests_says_what_it_needs(installed: tuple[str, Path]) -> 
     ended = subprocess.run([str(python), "-I", "-c", program], capture_output=True, text=True, timeout=120, check=False)
     if form.startswith("plain"):  # compiled modules bring all that the broker cannot start without
         assert "pip install 'ariane[broker]'" in ended.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_pipx_runs_a_cluster_from_the_wheel(pure_wheel: Path, tmp_path: Path) -> None:
+    """`ariane up` shows its first message and stops at SIGINT; nothing is installed outside the folder."""
+    world = {**os.environ, "PIPX_HOME": str(tmp_path / "pipx"), "HOME": str(tmp_path), "PYTHONPATH": ""}
+    ports = ["--namesrv-port", "0", "--broker-port", "0", "--metrics-port", "0"]
+    command = [sys.executable, "-m", "pipx", "run", "--spec", f"{pure_wheel}[broker]", "ariane", "up"]
+    process = subprocess.Popen(
+        [*command, *ports, "--store", str(tmp_path / "store")], env=world, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if line.startswith("consumed"):
+                break
+        else:
+            pytest.fail("no message was consumed")
+        process.send_signal(signal.SIGINT)
+        assert "every message is on the disk" in process.stdout.read()
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
