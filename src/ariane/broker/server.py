@@ -329,8 +329,8 @@ class Broker:
                 live,
                 files,
                 clock,
-                replication=(
-                    status_rows(role, self.to_slaves, from_master) if self.group is None else self.group.status_rows
+                replication=status_rows(
+                    role, self.to_slaves, from_master, None if self.group is None else self.group.status_rows
                 ),
             ),
             AdminStatsHandler(

@@ -181,8 +181,13 @@ class LogFromMaster:
         return rows | ({"haReason": state.reason} if state.reason else {})
 
 
-def status_rows(role: Role, to_slaves: LogToSlaves, from_master: LogFromMaster) -> Callable[[], dict[str, str]]:
-    """The rows that replication adds to brokerStatus. Apache's broker shows none."""
+def status_rows(
+    role: Role,
+    to_slaves: LogToSlaves,
+    from_master: LogFromMaster,
+    ledger: Callable[[], dict[str, str]] | None = None,
+) -> Callable[[], dict[str, str]]:
+    """The rows that replication adds to brokerStatus, with those of a DLedger member. Apache's broker shows none."""
 
     def rows() -> dict[str, str]:
         own = {
@@ -191,6 +196,7 @@ def status_rows(role: Role, to_slaves: LogToSlaves, from_master: LogFromMaster) 
             "brokerEpoch": str(role.epoch),
             "brokerWritable": str(role.writable).lower(),
         }
-        return own | (to_slaves.rows() if role.is_master else from_master.rows())
+        copies = to_slaves.rows() if role.is_master else from_master.rows()
+        return own | copies | ({} if ledger is None else ledger())
 
     return rows
