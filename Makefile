@@ -9,7 +9,7 @@ QUICK_PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder  # one more: quick
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos ha-power timer-chaos dledger-chaos dledger-tables dledger-power format clean
+.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos ha-power timer-chaos dledger-chaos dledger-tables dledger-history dledger-power format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -87,6 +87,9 @@ dledger-chaos: setup-test  ## kill, pause and cut off the leader of a group of t
 
 dledger-tables: setup-test  ## kill leaders ROUNDS=100 times right after they acknowledged topics, groups and offsets
 	@PYTHONPATH=src:. $(BIN)/python -m tests.dledger.tables --rounds $(or $(ROUNDS),100) $(ARGS)
+
+dledger-history: setup-test  ## check a history of ROUNDS=30 faults of a group with porcupine: is it linearizable? (Go)
+	@PYTHONPATH=src:. $(BIN)/python -m tests.dledger.linearizability.recorder --rounds $(or $(ROUNDS),30) $(ARGS)
 
 dledger-power: setup-test  ## cut the power of a group of three file systems CUTS=50 times under load (root, loop devices)
 	@PYTHONPATH=src:. $(BIN)/python -m tests.dledger.power --cuts $(or $(CUTS),50) $(ARGS)

@@ -1,0 +1,1 @@
+"""Histories of a group under faults, and a public checker (porcupine, in Go) of their linearizability."""
