@@ -53,13 +53,32 @@ async def test_every_member_shows_its_metrics(group: BrokerGroup) -> None:
         assert 'ariane_disk_used_ratio{folder="commitlog"}' in "\n".join(broker.monitor.registry.lines())
 
 
-async def test_a_slave_refuses_sends_as_apaches_does(group: BrokerGroup) -> None:
+async def test_a_slave_refuses_sends_as_apaches_does_unless_it_has_just_lost_the_leadership(group: BrokerGroup) -> None:
     master = await group.master()
     await send(group, "orders", 1, "a")
     slave = next(id for id in group.brokers if id != master)
+    member = group.brokers[slave].group
+    assert member is not None
     async with Talk.beside(group.brokers[slave]) as talk:
+        await talk.send_ok("orders", b"passed on")
+        await until(lambda: "passed on" in group.bodies(master, "orders"))
+        member.forwarding._until = 0  # long after its start
         answer = await talk.send("orders", b"no")
         assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+
+
+async def test_a_send_to_a_deposed_leader_waits_for_the_next_one(group: BrokerGroup) -> None:
+    """As Apache's client sends, whose routes are up to 30 s old."""
+    master = await group.master()
+    async with Talk.beside(group.brokers[master]) as talk:
+        await talk.send_ok("orders", b"before")
+        ledger, other = group.brokers[master].group, next(id for id in group.brokers if id != master)
+        assert ledger is not None
+        ledger.member.transfer(other)
+        codes = []
+        while group.brokers[other].role.is_slave or len(codes) < 3:
+            codes.append((await talk.send("orders", b"after")).code)
+        assert set(codes) == {0}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from ariane.broker.config.ha_options import ha_options
 from ariane.broker.replication.replicated_tables import ReplicatedTables
 from ariane.broker.role import Role, RoleKind
 from ariane.broker.send.acknowledge import Done
+from ariane.broker.send.forward import Forwarding
 from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.offsets import OffsetTable
 from ariane.broker.tables.persistence import Persistence
@@ -70,8 +71,10 @@ class LedgerGroup:
         offsets: OffsetTable,
         persistence: Persistence,
         client: Client,
+        forwards: Client,
         env: Env,
     ) -> None:
+        """`forwards` sends requests of clients to the leader as they are, without a signature of this broker."""
         copying = ha_options(options)
         self.member = Member(
             MemberOptions(
@@ -98,6 +101,12 @@ class LedgerGroup:
         self._offsets = offsets
         self._client = client
         self.tables = ReplicatedTables(self.member, store, role, topics, groups, offsets, persistence, env.clock)
+        self.forwarding = Forwarding(
+            forwards,
+            env.clock,
+            leader=lambda: self.member.leader_broker,
+            accepts=lambda: store.health.accepts,
+        )
         self._wanted: tuple[bool, int] = (False, 0)  # whether this member leads, and the term
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -138,6 +147,7 @@ class LedgerGroup:
     async def start(self, address: str) -> None:
         """Join the group; `address` is the one advertised to clients."""
         self.member.broker_address = address
+        self.forwarding.begin()
         await self.tables.start()
         self._task = asyncio.get_running_loop().create_task(self._follow_elections(), name="follow elections")
         await self.member.start(self._bind)
@@ -150,6 +160,7 @@ class LedgerGroup:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
         await self.tables.stop()
+        await self.forwarding.stop()
 
     # Elections.
 
@@ -160,6 +171,8 @@ class LedgerGroup:
     def follows(self, term: int, leader: str | None) -> None:
         """Another member leads, or none yet."""
         self.tables.follow()
+        if self._role.is_master:
+            self.forwarding.begin()
         self._want(False, term)
 
     def _want(self, leads: bool, term: int) -> None:

@@ -110,15 +110,9 @@ CLIENT_SCAN = 10.0  # seconds between scans for clients without a heartbeat
 SLOW_READERS = 180.0
 PRUNE = 60.0
 NEWER_MASTER = 30.0
-NOT_TIMED = frozenset(  # frequent requests: their latency is in the statistics
-    {
-        RequestCode.SEND_MESSAGE,
-        RequestCode.SEND_MESSAGE_V2,
-        RequestCode.SEND_BATCH_MESSAGE,
-        RequestCode.PULL_MESSAGE,
-        RequestCode.UPDATE_CONSUMER_OFFSET,
-    }
-)
+SENDS = frozenset({RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE})
+# Frequent requests: their latency is in the statistics.
+NOT_TIMED = SENDS | {RequestCode.PULL_MESSAGE, RequestCode.UPDATE_CONSUMER_OFFSET}
 NOT_ON_VIP = frozenset({RequestCode.PULL_MESSAGE})
 
 
@@ -200,7 +194,10 @@ class Broker:
         )
         self.group: LedgerGroup | None = None
         if ledger is not None:
-            self.group = LedgerGroup(options, ledger, store, role, topics, groups, offsets, persistence, client, env)
+            forwards = Client(clock=clock, tls=_client_tls(options, files), name="broker-forward")
+            self.group = LedgerGroup(
+                options, ledger, store, role, topics, groups, offsets, persistence, client, forwards, env
+            )
             acknowledge.promise_copies(self.group)
             acknowledge.always = True
         self.cycle = cycle = ReadCycle(
@@ -348,6 +345,9 @@ class Broker:
                 (lambda _: False) if self.access is None else self.access.is_white,
             ),
         )
+        if self.group is not None:
+            for code in SENDS:
+                self.handlers[code] = self.group.forwarding.around(self.handlers[code])
         self.handlers = requests.watched(self.handlers, changing=CHANGES, unwatched=NOT_TIMED)
         self.monitor = Monitor(
             live,

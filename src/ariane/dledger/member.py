@@ -227,6 +227,14 @@ class Member:
         return self._node.leader if self._node is not None else None
 
     @property
+    def leader_broker(self) -> str | None:
+        """The address of the leader's broker; empty while it is not known, None when the leader is Apache's."""
+        if self.leader_is_apache:
+            return None
+        answer = self._answers.get(self.leader or "")
+        return answer.ariane.broker if answer is not None and answer.ariane is not None else ""
+
+    @property
     def leader_is_apache(self) -> bool:
         """Whether the leader is known to be a member of Apache's."""
         peer = self.peers.get(self.leader or "")
