@@ -192,12 +192,12 @@ class Processes:
                     return
                 await asyncio.sleep(0.1)
 
-    async def messages(self, id: str, queue: int) -> list[tuple[int, str]]:
+    async def messages(self, id: str, queue: int, topic: str = TOPIC) -> list[tuple[int, str]]:
         """Queue offsets and bodies that a member serves; a restarted follower learns its topics first."""
         found: list[tuple[int, str]] = []
         async with asyncio.timeout(PATIENCE):
             while True:
-                fields = pull_fields(TOPIC, queue, len(found))
+                fields = pull_fields(topic, queue, len(found))
                 address = f"127.0.0.1:{self.ports[id]}"
                 answer = await self.client.request(address, Command(RequestCode.PULL_MESSAGE, fields), 10)
                 if answer.code == ResponseCode.PULL_NOT_FOUND:

@@ -17,6 +17,8 @@ from ariane.remoting import Client
 from tests.broker.talk import pull_fields
 from tests.dledger.brokers import BrokerGroup, send
 from tests.dledger.group import until
+from tests.peers import Driver
+from tests.peers.aio import aio
 from tests.peers.servers import ApacheBroker
 
 pytestmark = pytest.mark.timeout(600)
@@ -148,6 +150,25 @@ def voters(group: MixedGroup, id: str) -> frozenset[str]:
     assert member is not None
     assert member.member.node is not None
     return member.member.node.log.committed_membership[1].voters
+
+
+async def test_apaches_client_reads_every_message_of_a_ledger_written_by_ariane(
+    group: MixedGroup, java: Driver
+) -> None:
+    """A group of one, so that nothing is copied: Apache's broker opens the files as they are."""
+    group.peers = group.peers.partition(";")[0]
+    await group.start("n0")
+    sent = await send(group, "orders", 300, "m")
+    records = group.brokers["n0"].group
+    assert records is not None
+    assert records.tables.image.complete  # there are table records between the messages
+    await group.stop("n0")
+    await group.start_apache("n0")
+    assert await group.leader() == "n0"
+    options = {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"}
+    async with await aio(java).push_consumer(group.name_servers, {"orders": "*"}, **options) as consumer:
+        found = await consumer.await_messages(len(sent))
+    assert sorted(message.body.decode() for message in found) == sorted(sent)
 
 
 async def pulled(address: str, topic: str) -> list[str]:
