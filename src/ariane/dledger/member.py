@@ -91,6 +91,8 @@ class Member:
         self._writer = LedgerWriter(files, store, self, options.durable_ack)
         self._appends = PendingAppends(env.clock, options.commit_timeout_ms)
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0  # the deadline for which it was set
+        self._work_due = False
         self._tasks: list[asyncio.Task[None]] = []
         self._checkpoint: asyncio.Task[None] | None = None
         self._mixed = False
@@ -392,6 +394,9 @@ class Member:
         return None
 
     def _tick(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         node = self._node
         if node is None or self._frozen:
             return
@@ -408,8 +413,13 @@ class Member:
         else:
             first = node.propose(blocks)
         assert first + len(blocks) - 1 == self._files.log.last_index, "the log and its files disagree"
-        if not self._working:
-            asyncio.get_running_loop().call_soon(self._work)
+        if not self._working and not self._work_due:
+            self._work_due = True  # once for all that is appended until then
+            asyncio.get_running_loop().call_soon(self._work_now)
+
+    def _work_now(self) -> None:
+        self._work_due = False
+        self._work()
 
     def _dropped(self, first_index: int) -> None:
         """Retention has deleted the oldest file."""
@@ -498,9 +508,13 @@ class Member:
         finally:
             self._working = False
         self._follow_members()
+        deadline = node.deadline
         if self._timer is not None:
+            if self._timer_at <= deadline:
+                return  # most deadlines move with each message: the timer fires early, and is set again then
             self._timer.cancel()
-        delay = max(node.deadline - self._now(), 0) / 1000
+        delay = max(deadline - self._now(), 0) / 1000
+        self._timer_at = deadline
         self._timer = asyncio.get_running_loop().call_later(delay + 0.001, self._tick)
 
     def _send(self, message: Message) -> None:
@@ -590,6 +604,7 @@ class Member:
         log.critical("this member leaves its group's work: %s", reason)
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
         self._lose(reason)
         self._listener.follows(self.term, None)
         if until:
