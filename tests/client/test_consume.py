@@ -282,9 +282,11 @@ async def test_topics_can_be_subscribed_and_given_up_while_running(
     await admin.create_topic(other, queues=2)
     inbox = Inbox()
     async with aio.PushConsumer(group, topic, inbox, name_servers=ns, consume_from=FIRST) as consumer:
-        await consumer.subscribe(other)
-        await producer.send(Message(other, b"other"))
-        await inbox.arrived(1)
+        with pytest.raises(ValueError, match="not both"):
+            await consumer.subscribe(other, "A", filter="B")
+        await consumer.subscribe(other, filter="wanted")
+        await producer.send_batch([Message(other, tag.encode(), tags=tag) for tag in ("unwanted", "wanted")])
+        assert [message.tags for message in await inbox.arrived(1)] == ["wanted"]
         await consumer.unsubscribe(other)
         assert other not in {queue.topic for queue in await consumer.queues()}
 

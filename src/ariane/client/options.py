@@ -78,6 +78,19 @@ Selector = str | Sql | Expression | PythonFilter | WasmFilter
 """Which messages of a topic to consume: tags (`*`, `TagA || TagB`), or one of the filters."""
 
 
+def chosen(expression: Selector, filter: Selector | None) -> Selector:
+    """The selector of a subscription that may be given by either name.
+
+    >>> chosen("*", Sql("region = 'eu'"))
+    Sql(expression="region = 'eu'")
+    """
+    if filter is None:
+        return expression
+    if expression != "*":
+        raise ValueError("give expression or filter, not both")
+    return filter
+
+
 def uses_filter_server(selector: Selector) -> bool:
     """Whether a filter server is to apply it."""
     return not isinstance(selector, (str, Sql)) and selector.filter_server

@@ -16,7 +16,7 @@ from ariane.client.consumer.queues.offset_store import LocalOffsets, OffsetStore
 from ariane.client.consumer.stats import ConsumerStats
 from ariane.client.observe.hooks import ConsumeHook
 from ariane.client.observe.trace import Tracer
-from ariane.client.options import Selector
+from ariane.client.options import Selector, chosen
 from ariane.client.producer.checks import check_group
 from ariane.client.producer.internal import start_tracer
 from ariane.env import Env
@@ -66,8 +66,9 @@ class LitePullConsumer(Lifecycle):
         """The options of this consumer."""
         return self._options
 
-    async def subscribe(self, topic: str, expression: Selector = "*") -> None:
-        """Subscribe to a topic, whose queues the group shares."""
+    async def subscribe(self, topic: str, expression: Selector = "*", *, filter: Selector | None = None) -> None:
+        """Subscribe to a topic, whose queues the group shares; `filter` is another name for `expression`."""
+        expression = chosen(expression, filter)
         if self._assigned:
             raise ClientError("queues are assigned: make another consumer to subscribe")
         topic = wrap(self._options.namespace, topic)

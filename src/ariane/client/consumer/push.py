@@ -22,7 +22,7 @@ from ariane.client.consumer.stats import ConsumerStats, Meter
 from ariane.client.observe.hooks import ConsumeHook
 from ariane.client.observe.telemetry import consume_with_telemetry
 from ariane.client.observe.trace import Tracer
-from ariane.client.options import Selector, WasmFilter
+from ariane.client.options import Selector, WasmFilter, chosen
 from ariane.client.producer.checks import check_group
 from ariane.client.producer.internal import start_tracer
 from ariane.env import Env
@@ -76,8 +76,12 @@ class PushConsumer(Lifecycle):
         """The options of this consumer."""
         return self._options
 
-    async def subscribe(self, topic: str, expression: Selector = "*") -> None:
-        """Subscribe to a topic, or change its expression; all consumers of a group must have the same subscriptions."""
+    async def subscribe(self, topic: str, expression: Selector = "*", *, filter: Selector | None = None) -> None:
+        """Subscribe to a topic, or change its expression; all consumers of a group must have the same subscriptions.
+
+        `filter` is another name for `expression`: `subscribe("orders", filter=WasmFilter("orders.wasm"))`.
+        """
+        expression = chosen(expression, filter)
         topic = wrap(self._options.namespace, topic)
         wanted = subscription(topic, expression, self._env.clock.now_ms())
         self._selectors[topic] = expression

@@ -516,9 +516,12 @@ class Admin(Lifecycle):
         """The versions of a broker's rules."""
         return self._portal.run(self._client.access_version(address))
 
-    def update_account(self, address: str, account: AccessAccount) -> None:
-        """Create an account on a broker, or change it."""
-        self._portal.run(self._client.update_account(address, account))
+    def update_account(self, address: str, account: AccessAccount, *, clear: bool = False) -> None:
+        """Create an account on a broker, or change it. What is empty stays as it is; with `clear` it becomes empty.
+
+        Apache's brokers never empty anything: delete the account and create it again.
+        """
+        self._portal.run(self._client.update_account(address, account, clear=clear))
 
     def delete_account(self, address: str, access_key: str) -> None:
         """Delete an account of a broker."""

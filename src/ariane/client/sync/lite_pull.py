@@ -52,9 +52,9 @@ class LitePullConsumer(Lifecycle):
         """The options of this consumer."""
         return self._client.options
 
-    def subscribe(self, topic: str, expression: Selector = "*") -> None:
-        """Subscribe to a topic, whose queues the group shares."""
-        self._portal.run(self._client.subscribe(topic, expression))
+    def subscribe(self, topic: str, expression: Selector = "*", *, filter: Selector | None = None) -> None:
+        """Subscribe to a topic, whose queues the group shares; `filter` is another name for `expression`."""
+        self._portal.run(self._client.subscribe(topic, expression, filter=filter))
 
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic."""

@@ -54,9 +54,12 @@ class PushConsumer(Lifecycle):
         """The options of this consumer."""
         return self._client.options
 
-    def subscribe(self, topic: str, expression: Selector = "*") -> None:
-        """Subscribe to a topic, or change its expression; all consumers of a group must have the same subscriptions."""
-        self._portal.run(self._client.subscribe(topic, expression))
+    def subscribe(self, topic: str, expression: Selector = "*", *, filter: Selector | None = None) -> None:
+        """Subscribe to a topic, or change its expression; all consumers of a group must have the same subscriptions.
+
+        `filter` is another name for `expression`: `subscribe("orders", filter=WasmFilter("orders.wasm"))`.
+        """
+        self._portal.run(self._client.subscribe(topic, expression, filter=filter))
 
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic."""
