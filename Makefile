@@ -9,7 +9,7 @@ QUICK_PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder  # one more: quick
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench guarantee-chaos fuzz simulate model-ha ha-chaos ha-power timer-chaos dledger-chaos dledger-tables dledger-history dledger-power format clean
+.PHONY: help setup setup-test run test test-again quick deep test-plain lint check bench simulate model-ha fuzz dledger-chaos dledger-tables dledger-history dledger-power timer-chaos ha-chaos ha-power guarantee-chaos docs docs-serve release lock format clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -22,8 +22,14 @@ $(BIN)/python:
 
 # The hot modules are compiled, so a change to one of them builds them again; all others run from src/.
 $(VENV)/.setup: $(BIN)/python pyproject.toml setup.py $(HOT)
-	@echo "Installing Ariane into $(VENV) (a minute the first time) ..."
+	@echo "Installing Ariane into $(VENV); compiling its hot path takes some minutes ..."
 	@$(PIP) install -q -e '.[broker]'
+	@touch $@
+
+# Not compiled: quick to install, and does the same for more CPU.
+$(VENV)/.plain: $(BIN)/python pyproject.toml setup.py
+	@echo "Installing Ariane into $(VENV) ('make setup' also compiles its hot path, which takes some minutes) ..."
+	@ARIANE_PURE=1 $(PIP) install -q -e '.[broker]'
 	@touch $@
 
 # The versions of the lock, each checked by its hash; then what it lacks, in the newest version that pyproject.toml allows.
@@ -35,11 +41,11 @@ $(VENV)/.setup-test: $(VENV)/.setup pyproject.toml requirements.lock
 	@$(PIP) install -q -r $(VENV)/requirements.txt --group test
 	@touch $@
 
-setup: $(VENV)/.setup  ## install the command .venv/bin/ariane (what `make run` needs)
+setup: $(VENV)/.setup  ## install the command .venv/bin/ariane, with its hot path compiled
 
 setup-test: $(VENV)/.setup-test  ## install what `make test` needs, Spark among it
 
-run: setup  ## start name server and broker here, show one message, stay up until Ctrl-C
+run: $(if $(wildcard $(VENV)/.setup),$(VENV)/.setup,$(VENV)/.plain)  ## start name server and broker here, show one message, stay up until Ctrl-C
 	@$(BIN)/ariane up $(ARGS)
 
 test: setup-test  ## run all tests, in two processes
@@ -107,7 +113,6 @@ guarantee-chaos: setup-test  ## 20,000 money transfers on each database while ev
 	@$(BIN)/python -m tests.guarantee.money --database postgresql $(ARGS)
 	@$(BIN)/python -m tests.guarantee.money --database mariadb $(ARGS)
 
-.PHONY: docs docs-serve lock release
 docs: setup-test  ## build the documentation site into dist/site; a warning is an error
 	@PYTHONPATH=src:. $(BIN)/python -m scripts.reference
 	@PYTHONPATH=src:. $(BIN)/python -m scripts.site
