@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, MessageQueue, ReceivedMessage, aio
 from ariane.errors import ArianeError
 from ariane.protocol.codes import RequestCode
+from ariane.protocol.units import decode_units
+from ariane.spark.topic.options import TopicOptions
+from ariane.spark.topic.pull_range import QueueSlice, SlicePuller
 from tests.client.inbox import OK, Inbox, eventually
 from tests.replication.brokers import Brokers, copied, ok, until
 
@@ -78,6 +82,29 @@ async def test_a_running_consumer_reads_the_rest_from_the_slave_when_the_master_
             await eventually(lambda: _sent(producer, b"after"), "the master's return to the routes")
             await inbox.arrived(201)
     assert set(inbox.bodies) == {*bodies, b"after"}
+
+
+async def test_spark_reads_the_rest_of_a_slice_where_the_master_suggests(brokers: Brokers) -> None:
+    master = await brokers.master(slaveReadEnable=True)
+    slave = await brokers.slave(slaveReadEnable=True)
+    group = b'{"groupName":"readers","brokerId":1,"whichBrokerWhenConsumeSlowly":1}'
+    to_master = brokers.talk(master)
+    ok(await to_master.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, group))
+    for number in range(40):
+        await to_master.send_ok("orders", b"%d" % number)
+    await copied(master, slave)
+    await slave.metadata.round(master.address)
+    for number in range(40, 50):
+        await to_master.send_ok("orders", b"%d" % number)  # the slave may lack these: the master has them
+    settings = {"nameServer": brokers.name_server.address, "topic": "orders", "group": "readers", "pullBatchSize": "8"}
+    options = TopicOptions.parse(settings, streaming=False)
+    part = QueueSlice(MessageQueue("orders", "pair", 0), 0, 50, (master.address, slave.address))
+    puller = SlicePuller(part, options, lambda: part.addresses)
+    bodies = await asyncio.to_thread(lambda: [unit.body for data in puller.bodies() for unit in decode_units(data)])
+    assert bodies == [b"%d" % number for number in range(50)]
+    key = "orders@readers"
+    assert master.stats.snapshot().totals["GROUP_GET_NUMS"][key][0] >= 8
+    assert slave.stats.snapshot().totals["GROUP_GET_NUMS"][key][0] >= 32
 
 
 async def _sent(producer: aio.Producer, body: bytes) -> bool:

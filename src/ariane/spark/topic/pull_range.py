@@ -3,6 +3,9 @@
 A broker limits the size of an answer (Apache's: 32 messages or 256 KiB from memory), so several pulls are in flight:
 the range is cut into spans of the size that the broker was seen to return. The rest of a short answer is requested
 again. With a filter the start of the next span is unknown, so one pull is in flight.
+
+A master that is asked for messages which are no longer in its memory suggests its slave. The rest of the slice is read
+there; where the slave lacks messages, the master is asked again and stays.
 """
 
 import threading
@@ -26,6 +29,8 @@ from ariane.spark.topic.options import TopicOptions
 WINDOW: Final = 4
 _GROW_AFTER: Final = 16  # full answers before a larger pull is tried; doubled after each pull that was too large
 _PAUSE: Final = 0.05
+_MASTER: Final = 0  # here, because `client.connect.routes` imports asyncio, which tasks do without
+_SLAVE_PATIENCE: Final = 1.0  # seconds without a message from a slave that was suggested
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,10 @@ class QueueSlice:
     start: int
     stop: int
     addresses: tuple[str, ...]
+
+
+class _SlaveSuggested(Exception):
+    """The master suggests to read from a slave."""
 
 
 @dataclass
@@ -66,12 +75,19 @@ class SlicePuller:
         self._addresses = list(self.part.addresses)
         self._progress = self.clock.monotonic()
         self._sizes_known = False
+        self._at_slave = False  # because the master suggested it
+        self._may_leave = True  # the suggestion is followed once
+        self._slave_suggested = False
 
     def bodies(self) -> Iterator[memoryview]:
         """Yield the units of the slice in queue order, one answer at a time."""
         while self._at < self.part.stop:
             try:
                 yield from self._from_some_broker()
+            except _SlaveSuggested:
+                self._ahead = self._at
+                self._addresses.append(self._addresses.pop(0))
+                self._at_slave, self._may_leave = True, False
             except RemotingError as error:
                 self._next_broker(error)
 
@@ -95,6 +111,7 @@ class SlicePuller:
     def _next_broker(self, error: ArianeError) -> None:
         """Switch to the broker's next address; after the last, refresh them, until the time is used up."""
         self._ahead = self._at
+        self._at_slave = False
         del self._addresses[:1]
         if self.clock.monotonic() - self._progress > self.options.pull_timeout:
             raise RemotingError(
@@ -116,6 +133,8 @@ class SlicePuller:
             if answer.body:
                 yield answer.body
                 self._progress = self.clock.monotonic()  # the consumer's time does not count
+            if self._slave_suggested and self._at < self.part.stop:
+                raise _SlaveSuggested
 
     def _ask_ahead(self, connection: BrokerConnection) -> None:
         """Keep a window of requests in flight; the first goes alone, to learn how much the broker returns."""
@@ -150,7 +169,7 @@ class SlicePuller:
         self._learn(head, reached)
         if reached > head.at:
             self._progress = self.clock.monotonic()
-        elif self.clock.monotonic() - self._progress > self.options.pull_timeout:
+        elif self.clock.monotonic() - self._progress > self._wait:
             raise RemotingError("the broker answers, but has nothing there")
         else:
             threading.Event().wait(_PAUSE)  # a slave that lags
@@ -161,6 +180,10 @@ class SlicePuller:
         else:
             head.at = reached
             self._ask(connection, head)
+
+    @property
+    def _wait(self) -> float:
+        return _SLAVE_PATIENCE if self._at_slave else self.options.pull_timeout
 
     def _skip_to(self, reached: int) -> None:
         """A broker skips past the end of a span where messages expired; the gap is not requested again."""
@@ -180,8 +203,12 @@ class SlicePuller:
     def _take(self, answer: Command) -> int:
         """The offset that an answer reaches; expired messages before it are skipped where that is allowed."""
         found = PullMessageResponse.parse(answer.fields)
+        elsewhere = found.suggest_which_broker_id != _MASTER and self.part.addresses[:1] == tuple(self._addresses[:1])
+        self._slave_suggested = self._may_leave and elsewhere and len(self._addresses) > 1
         if answer.code != ResponseCode.PULL_OFFSET_MOVED:
             return found.next_begin_offset
+        if self._at_slave:
+            raise RemotingError("the slave does not have these messages")
         if self.options.fail:
             raise lost(self.part.queue, self._at, found.min_offset, found.max_offset)
         return found.min_offset if self._at < found.min_offset else self.part.stop
