@@ -5,6 +5,7 @@ each error and response code. A text that is missing, or that belongs to nothing
 and no code can be left out.
 """
 
+import ast
 import contextlib
 import importlib
 import inspect
@@ -12,6 +13,7 @@ import pkgutil
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +163,7 @@ def errors() -> str:
         "|---|---|---|",
     ]
     for name in advice:
-        lines.append(f"| {error_title(classes[name])} | {summary(classes[name])} | {advice[name]} |")
+        lines.append(f"| {error_title(classes[name])} | {summary(docstring(classes[name]))} | {advice[name]} |")
     lines += [
         "",
         "## Response codes",
@@ -239,19 +241,40 @@ def request_rows() -> Iterator[tuple[str, tuple[str, str]]]:
     table = re.findall(r"(\w+): (\w+)\.(\w+),$", inspect.getsource(request_table), re.MULTILINE)
     found: dict[str, list[tuple[str, str]]] = {}
     for name, part, method in table:
-        found.setdefault(name, []).append(("broker", summary(getattr(parts[part], method))))
+        found.setdefault(name, []).append(("broker", summary(docstring(parts[part], method))))
     for who, kind in (("name server", Handlers), ("client", ServerRequests)):
         for name, method in re.findall(r"RequestCode\.(\w+): self\.(\w+)", inspect.getsource(kind)):
-            found.setdefault(name, []).append((who, summary(getattr(kind, method))))
+            found.setdefault(name, []).append((who, summary(docstring(kind, method))))
     more = texts("requests")
     check("requests.toml", set(more), {name for name, answers in found.items() if not answers[0][1]})
     for name, answers in found.items():
         yield name, (", ".join(who for who, _ in answers), answers[0][1] or more[name])
 
 
-def summary(documented: Any) -> str:
+def docstring(kind: type, method: str = "") -> str:
+    """The docstring of a class or of one of its methods, from the source: compiled ones have none."""
+    for owner in kind.__mro__ if method else (kind,):
+        if not owner.__module__.startswith("ariane."):
+            continue
+        for node in ast.walk(source_of(owner.__module__)):
+            if isinstance(node, ast.ClassDef) and node.name == owner.__name__:
+                if not method:
+                    return ast.get_docstring(node) or ""
+                for each in node.body:
+                    if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name == method:
+                        return ast.get_docstring(each) or ""
+    return ""
+
+
+@cache
+def source_of(module: str) -> ast.Module:
+    path = Path(*ariane.__path__).parent.joinpath(*module.split("."))
+    return ast.parse((path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text())
+
+
+def summary(text: str) -> str:
     """The first paragraph of a docstring, without the name of the request that some begin with."""
-    text = " ".join((inspect.getdoc(documented) or "").split("\n\n")[0].split())
+    text = " ".join(text.split("\n\n")[0].split())
     text = re.sub(r"^[A-Z_0-9]+(?:, [A-Z_0-9]+)*: ", "", text)
     return (text[:1].upper() + text[1:]).replace("|", "\\|")
 

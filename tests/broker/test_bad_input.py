@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ariane.env import Env
-from ariane.protocol.codes import RequestCode, ResponseCode
+from ariane.protocol.codes import GET_FILTER_LIST, RequestCode, ResponseCode
 from ariane.protocol.command import Command
 from tests.broker.talk import PATIENCE, Talk, small_broker
 
@@ -40,6 +40,7 @@ ANY_INPUT = {
     RequestCode.CLEAN_UNUSED_TOPIC,
     RequestCode.DELETE_EXPIRED_COMMITLOG,
     RequestCode.GET_ALL_PRODUCER_INFO,
+    GET_FILTER_LIST,
 }
 
 
