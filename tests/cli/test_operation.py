@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.programs import Program, program, run
 from tests.ops.scraping import parse, value
+from tests.peers import until
 from tests.peers.jvm import free_port
 
 pytestmark = pytest.mark.slow  # starts programs
@@ -61,12 +62,14 @@ def test_servers_follow_their_configuration_in_metrics_and_logs(tmp_path: Path) 
         program(tmp_path, "mqbroker", "-c", "broker.conf") as server,
     ):
         assert "broker-a" in page(metrics_address(server), "/health")
-        samples = parse(page(metrics_address(name_server), "/metrics"))
-        assert value(samples, "ariane_namesrv_brokers") <= 1
+
+        def is_registered() -> bool:
+            return value(parse(page(metrics_address(name_server), "/metrics")), "ariane_namesrv_brokers") == 1
+
+        until(is_registered, 60, "the broker in the name server's table")
         assert run("ariane", "send", "-n", f"127.0.0.1:{names}", "orders", "paid").returncode == 0
         assert run("ariane", "doctor", "-n", f"127.0.0.1:{names}").returncode == 0
-        samples = parse(page(metrics_address(name_server), "/metrics"))
-        assert value(samples, "ariane_namesrv_brokers") == 1
+        assert is_registered()
         assert server.stop() == 0
         assert name_server.stop() == 0
     assert "INFO    ariane.broker: broker broker-a is ready" in (tmp_path / "logs" / "broker.log").read_text()

@@ -59,7 +59,7 @@ def test_every_page_opens_over_apaches_cluster(apaches: Tab, apache_cluster: Apa
     apaches.log_in("admin")
     for page in BUILDERS:
         apaches.show(page + queries.get(page, ""))
-        apaches.page.wait_for_load_state("networkidle")
+        apaches.settle()
         assert apaches.page.locator(".problem:visible").count() == 0, page
     apaches.show("access")
     expect(apaches.page.get_by_text("Access control is off")).to_be_visible()

@@ -27,7 +27,7 @@ def test_every_page_opens_without_an_error(tab: Tab, site: Site) -> None:
     tab.log_in("admin")
     for page in BUILDERS:
         tab.show(page + queries.get(page, ""))
-        tab.page.wait_for_load_state("networkidle")
+        tab.settle()
         assert tab.page.locator(".problem:visible").count() == 0, page
         tab.picture(page)
         tab.check_access(page)
@@ -45,7 +45,7 @@ def test_login_and_dialogs_can_be_used_by_all(tab: Tab, shade: str) -> None:
         expect(page.locator("body.body--dark")).to_be_visible()
     for path in ("cluster", "topic?name=orders", "alarms"):
         tab.show(path)
-        page.wait_for_load_state("networkidle")
+        tab.settle()
         tab.check_access(f"{path}, {shade}")
     page.get_by_role("button", name="Change rules").click()
     expect(page.get_by_role("button", name="Next")).to_be_visible()
@@ -118,5 +118,5 @@ def test_pages_of_one_thing_fit_their_width(tab: Tab, width: int) -> None:
     tab.log_in("viewer")
     for path in ("group?name=billing", "topic?name=orders"):
         tab.show(path)
-        tab.page.wait_for_load_state("networkidle")
+        tab.settle()
         assert tab.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), path

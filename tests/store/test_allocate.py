@@ -77,9 +77,9 @@ async def test_a_real_file_has_its_blocks_when_it_is_made(tmp_path: Path) -> Non
     store.start(asyncio.get_running_loop())
     for _ in range(4):
         store.append(unit(body=b"x" * 200_000))
-    await eventually(lambda: len(list((tmp_path / "commitlog").iterdir())) == 2)
-    for path in (tmp_path / "commitlog").iterdir():
-        assert path.stat().st_size == 1 << 20
+    folder = tmp_path / "commitlog"
+    await eventually(lambda: [path.stat().st_size for path in folder.iterdir()] == [1 << 20] * 2)
+    for path in folder.iterdir():
         assert path.stat().st_blocks * 512 >= 1 << 20
     queue_files = list((tmp_path / "consumequeue").rglob("0" * 20))
     assert all(path.stat().st_blocks * 512 < 100_000 for path in queue_files)
