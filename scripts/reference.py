@@ -230,7 +230,7 @@ def requests() -> str:
         "|---|---|---|",
     ]
     for code, name in sorted(names.items()):
-        who, what = rows.get(name, ("nobody", "Not there: the answer is REQUEST_CODE_NOT_SUPPORTED."))
+        who, what = rows.get(name, ("none", "Not there: the answer is REQUEST_CODE_NOT_SUPPORTED."))
         lines.append(f"| {code} `{name}` | {who} | {what} |")
     return head("requests") + "\n".join([*lines, ""])
 
