@@ -22,13 +22,13 @@ $(BIN)/python:
 
 # The hot modules are compiled, so a change to one of them builds them again; all others run from src/.
 $(VENV)/.setup: $(BIN)/python pyproject.toml setup.py $(HOT)
-	@echo "Installing Ariane into $(VENV); compiling its hot path takes some minutes ..."
+	@echo "Installing Ariane into $(VENV); compiling its hot path takes a minute or two ..."
 	@$(PIP) install -q -e '.[broker]'
 	@touch $@
 
 # Not compiled: quick to install, and does the same for more CPU.
 $(VENV)/.plain: $(BIN)/python pyproject.toml setup.py
-	@echo "Installing Ariane into $(VENV) ('make setup' also compiles its hot path, which takes some minutes) ..."
+	@echo "Installing Ariane into $(VENV) ('make setup' also compiles its hot path, which takes a minute or two) ..."
 	@ARIANE_PURE=1 $(PIP) install -q -e '.[broker]'
 	@touch $@
 
