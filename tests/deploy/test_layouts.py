@@ -20,6 +20,7 @@ from ariane import Message, Producer, SendStatus
 from ariane.broker.config.options import BrokerOptions
 from ariane.errors import ArianeError
 from ariane.namesrv import NamesrvOptions
+from tests.deploy.tools import tool
 from tests.peers import free_port
 from tests.peers.jvm import listening, until
 
@@ -101,6 +102,16 @@ def test_a_composition_mounts_files_that_exist_and_names_its_volumes(path: Path)
         assert set(service.get("depends_on", ())) <= set(content["services"])
 
 
+def test_the_compositions_fit_the_schema_of_compose() -> None:
+    program = tool("check-jsonschema", "pip install check-jsonschema")
+    paths = [os.fspath(path) for path in COMPOSITIONS if "services" in yaml.safe_load(path.read_text())]
+    assert len(paths) >= 5
+    done = subprocess.run(
+        [program, "--builtin-schema", "vendor.compose-spec", *paths], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
 @pytest.mark.parametrize("path", [path for path in COMPOSITIONS if path.stem in LAYOUTS], ids=lambda path: path.stem)
 def test_a_composition_has_every_host_that_its_brokers_name(path: Path) -> None:
     services = set(yaml.safe_load(path.read_text())["services"])
@@ -124,9 +135,7 @@ def test_a_unit_starts_an_installed_command_and_is_hardened(path: Path) -> None:
 
 
 def test_systemd_itself_accepts_the_units(tmp_path: Path) -> None:
-    program = shutil.which("systemd-analyze")
-    if program is None:
-        pytest.skip("systemd-analyze is not installed")
+    program = tool("systemd-analyze", "apt-get install systemd")
     for path in UNITS:  # the programs of this environment take the place of those in /opt
         text = path.read_text().replace("/opt/ariane/bin", os.fspath(Path(sys.executable).parent))
         (tmp_path / path.name).write_text(text.replace("User=ariane\nGroup=ariane\n", ""))

@@ -17,12 +17,14 @@ from ariane.env import Env
 from ariane.namesrv import NameServer, NamesrvOptions
 from tests.broker.talk import small_broker
 from tests.cluster import Cluster, new_cluster
+from tests.deploy.tools import tool
 from tests.peers.jvm import free_port, until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 DASHBOARDS = sorted((DEPLOY / "grafana").glob("*.json"))
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 OF_PROMETHEUS = {"up"}
+DEBIAN = "apt-get install prometheus"
 WORDS = {
     "by", "on", "sum", "max", "min", "rate", "increase", "topk", "label_values", "group_left", "without", "and", "or",
 }  # fmt: skip
@@ -89,13 +91,6 @@ def test_the_alerts_name_metrics_that_exist_and_say_what_to_do(metrics: dict[str
     assert [rule["alert"] for rule in rules if not rule["annotations"].get("description")] == []
 
 
-def tool(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"{name} is not installed; on Debian: apt-get install prometheus")
-    return found
-
-
 def test_prometheus_accepts_the_rules_and_they_fire_when_they_should() -> None:
     for arguments in (
         ("check", "config", "prometheus.yml"),
@@ -103,13 +98,18 @@ def test_prometheus_accepts_the_rules_and_they_fire_when_they_should() -> None:
         ("test", "rules", "alerts_test.yml"),
     ):
         ended = subprocess.run(
-            [tool("promtool"), *arguments], cwd=ALERTS.parent, capture_output=True, text=True, timeout=120, check=False
+            [tool("promtool", DEBIAN), *arguments],
+            cwd=ALERTS.parent,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
         )
         assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_prometheus_scrapes_a_broker_and_evaluates_the_alerts(tmp_path: Path, new_cluster: Cluster) -> None:
-    program = tool("prometheus")
+    program = tool("prometheus", DEBIAN)
     broker = new_cluster.start_broker(metricsExporterType="PROM", metricsPromExporterPort=0)
     shutil.copy(ALERTS, tmp_path)
     config = {
