@@ -21,7 +21,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if config.getoption("--again"):
         config.pluginmanager.register(SecondRun(config))
-    else:
+    elif config.pluginmanager.hasplugin("cacheprovider"):  # `-p no:cacheprovider` leaves nothing to record in
         config.pluginmanager.register(Record(config))
 
 

@@ -44,6 +44,12 @@ def test_a_second_run_forgives_only_what_passes_alone(tmp_path: Path, kind: str)
     assert said in again.stdout + again.stderr
 
 
+def test_a_run_without_a_cache_records_nothing(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_good(): pass\n")
+    done = run(tmp_path, "-p", "no:cacheprovider")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def run(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
