@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from ariane.errors import ConfigError
 from ariane.filter.option_rows import FILTER_OPTIONS
-from ariane.settings import Host, Option, OptionTable, Settings, Value
+from ariane.settings import Host, Option, OptionTable, Settings
 from ariane.settings.operation import LOG_OPTIONS, metrics_options
 from ariane.settings.remoting import (
     OWN_SERVER_OPTIONS,
@@ -17,6 +16,7 @@ from ariane.settings.remoting import (
     TLS_SERVER_OPTIONS,
     listen_port,
 )
+from ariane.settings.server import ServerOptions
 
 FILTER_SERVER_TABLE = OptionTable(
     (
@@ -37,14 +37,13 @@ FILTER_SERVER_TABLE = OptionTable(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FilterServerOptions:
+class FilterServerOptions(ServerOptions):
     """Every option that a filter server reads.
 
     >>> FilterServerOptions.load("connectWhichBroker = 10.0.0.1:10911").connect_which_broker
     '10.0.0.1:10911'
     """
 
-    settings: Settings = field(repr=False)
     connect_which_broker: str
     """The broker beside it."""
     filter_server_ip: str
@@ -63,51 +62,17 @@ class FilterServerOptions:
     filter_fuel_per_message: int
     filter_message_max_millis: int
     filter_compile_max_seconds: int
-    server_channel_max_idle_time_seconds: int
-    server_socket_snd_buf_size: int
-    server_socket_rcv_buf_size: int
-    write_buffer_high_water_mark: int
-    write_buffer_low_water_mark: int
-    server_socket_backlog: int
-    bind_address: str
-    frame_max_length: int
-    server_frame_timeout_seconds: int
-    server_buffered_bytes_max: int
-    server_connections_max: int
-    server_connections_per_address_max: int
-    metrics_exporter_type: str
-    metrics_prom_exporter_host: str
-    metrics_prom_exporter_port: int
-    otlp_endpoint: str
-    otlp_headers: str
-    otlp_interval_ms: int
-    log_file: str
-    log_file_max_bytes: int
-    log_file_count: int
-    log_format: str
-    log_level: str
-    log_levels: str
-    admin_log_file: str
-    slow_request_threshold_ms: int
 
     @classmethod
-    def load(cls, text: str = "", *, file: str = "", host: Host | None = None) -> FilterServerOptions:
+    def load(cls, text: str = "", *, file: str = "", host: Host | None = None) -> Self:
         """Load the options of a file; ConfigError names the line that is wrong."""
         return cls.from_settings(Settings.load(FILTER_SERVER_TABLE, text, file=file, host=host or Host()))
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> FilterServerOptions:
+    def from_settings(cls, settings: Settings) -> Self:
         """The options of checked values."""
         attributes: dict[str, Any] = settings.attributes()
         options = cls(settings=settings, **attributes)
         if (options.broker_access_key is None) != (options.broker_secret_key is None):
             raise ConfigError("brokerAccessKey and brokerSecretKey go together: set both, or neither")
         return options
-
-    def replaced(self, changes: Mapping[str, Value]) -> FilterServerOptions:
-        """A copy with other values, for the command line and tests."""
-        return self.from_settings(self.settings.replaced(changes))
-
-    def printed(self) -> list[tuple[str, str]]:
-        """The lines that `ariane filterserver -p` prints."""
-        return self.settings.printed()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Self
 
 from ariane.access.rules import DEFAULT_FILE
 from ariane.protocol.bodies.topics import LARGEST_REGISTRATION
-from ariane.settings import Host, Option, OptionTable, Settings, Value, absent, ignored
+from ariane.settings import Host, Option, OptionTable, Settings, absent, ignored
 from ariane.settings.operation import LOG_OPTIONS, metrics_options
 from ariane.settings.remoting import (
     OWN_SERVER_OPTIONS,
@@ -17,6 +16,7 @@ from ariane.settings.remoting import (
     TLS_SERVER_OPTIONS,
     listen_port,
 )
+from ariane.settings.server import ServerOptions
 
 NAMESRV_OPTIONS = (
     Option("rocketmqHome", str, lambda host: host.rocketmq_home or host.home),
@@ -58,32 +58,18 @@ NAMESRV_TABLE = OptionTable(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NamesrvOptions:
+class NamesrvOptions(ServerOptions):
     """Every option that the name server reads, typed, checked and immutable.
 
     >>> NamesrvOptions.load("listenPort = 9877", file="namesrv.conf").listen_port
     9877
     """
 
-    settings: Settings = field(repr=False)
     rocketmq_home: str
     """The folder of `conf/plain_acl.yml`."""
     kv_config_path: str
     config_store_path: str
     order_message_enable: bool
-    listen_port: int
-    server_channel_max_idle_time_seconds: int
-    server_socket_snd_buf_size: int
-    server_socket_rcv_buf_size: int
-    write_buffer_high_water_mark: int
-    write_buffer_low_water_mark: int
-    server_socket_backlog: int
-    bind_address: str
-    frame_max_length: int
-    server_frame_timeout_seconds: int
-    server_buffered_bytes_max: int
-    server_connections_max: int
-    server_connections_per_address_max: int
     scan_not_active_broker_interval_ms: int
     broker_channel_expired_time_ms: int
     acl_enable: bool
@@ -97,65 +83,12 @@ class NamesrvOptions:
     registered_brokers_max: int
     registered_topics_max: int
     kv_config_max_bytes: int
-    metrics_exporter_type: str
-    """DISABLE, or PROM: serve metrics and health over HTTP."""
-    metrics_prom_exporter_host: str
-    metrics_prom_exporter_port: int
-    """0 takes any free port."""
-    otlp_endpoint: str
-    """`http://host:port` of an OpenTelemetry collector; empty: nothing is pushed."""
-    otlp_headers: str
-    """`name=value,name=value` that every push carries."""
-    otlp_interval_ms: int
-    log_file: str
-    """Empty: the error output."""
-    log_file_max_bytes: int
-    """After which the file is rotated."""
-    log_file_count: int
-    """Rotated files that are kept."""
-    log_format: str
-    """text or json."""
-    log_level: str
-    """Empty: the command's."""
-    log_levels: str
-    """Levels of areas: `store=debug;remoting=error`."""
-    admin_log_file: str
-    """Empty: the common log."""
-    slow_request_threshold_ms: int
-    """0: no request is logged as slow."""
 
     @classmethod
-    def load(cls, text: str = "", *, file: str = "", host: Host | None = None) -> NamesrvOptions:
+    def load(cls, text: str = "", *, file: str = "", host: Host | None = None) -> Self:
         """Load the options of a file; ConfigError names the line that is wrong.
 
         The file itself becomes `config_store_path`, where updates are written; its own value of that option is ignored.
         """
         settings = Settings.load(NAMESRV_TABLE, text, file=file, host=host or Host())
         return cls.from_settings(settings.assumed({"configStorePath": file}) if file else settings)
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> NamesrvOptions:
-        """The options of checked values."""
-        attributes: dict[str, Any] = settings.attributes()
-        return cls(settings=settings, **attributes)
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """Names of options that were set and that have no effect here."""
-        return self.settings.ignored
-
-    def as_properties(self) -> dict[str, str]:
-        """All of Apache's option names with effective values in Java's text form; one without a value is left out."""
-        return self.settings.properties()
-
-    def printed(self) -> list[tuple[str, str]]:
-        """The lines that `mqnamesrv -p` prints."""
-        return self.settings.printed()
-
-    def replaced(self, changes: Mapping[str, Value]) -> NamesrvOptions:
-        """A copy with other values, for the command line and tests; any option by its RocketMQ name."""
-        return self.from_settings(self.settings.replaced(changes))
-
-    def updated(self, key: str, value: str) -> NamesrvOptions:
-        """A copy after a change of one key at run time; NotUpdatable unless the key is on the allow-list."""
-        return self.from_settings(self.settings.updated(key, value))

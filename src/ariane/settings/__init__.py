@@ -3,7 +3,8 @@
     properties    the file format of `java.util.Properties`
     options       what an option is; tables of options
     values        the checked values of all options of a table
-    remoting      the options that name server and broker share
+    remoting      the options of listening and TLS, which all servers share; operation: of metrics and logs
+    server        these options as fields of a class
     edit          changes values in the text of a file
     host, errors  facts of the host that defaults depend on; configuration errors
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from ariane.broker.config.checks import delay_levels_ms
 from ariane.broker.config.effective import effective
 from ariane.broker.config.table import BROKER_TABLE
-from ariane.settings import Host, Settings, Value
+from ariane.settings import Host, Settings
+from ariane.settings.server import ServerOptions
 
 CONSUMEQUEUE_ENTRY_BYTES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerOptions:
+class BrokerOptions(ServerOptions):
     """Every option that the broker reads, typed, checked and immutable; the names are RocketMQ's in snake case.
 
     >>> options = BrokerOptions.load("brokerName = a\\nflushDiskType = SYNC_FLUSH", file="broker.conf")
@@ -23,7 +23,6 @@ class BrokerOptions:
     ('a', 'SYNC_FLUSH', 10909)
     """
 
-    settings: Settings = field(repr=False)
     rocketmq_home: str
     """The folder of `conf/plain_acl.yml`."""
     namesrv_addr: str | None
@@ -86,17 +85,6 @@ class BrokerOptions:
     store_reply_message_enable: bool
     enable_detail_stat: bool
     auto_delete_unused_stats: bool
-    listen_port: int
-    """0 takes any free port."""
-    server_channel_max_idle_time_seconds: int
-    server_socket_snd_buf_size: int
-    """Bytes; 0 leaves the system's."""
-    server_socket_rcv_buf_size: int
-    """Bytes; 0 leaves the system's."""
-    write_buffer_high_water_mark: int
-    """Bytes; 0 leaves the default."""
-    write_buffer_low_water_mark: int
-    server_socket_backlog: int
     connect_timeout_millis: int
     client_channel_max_idle_time_seconds: int
     use_tls: bool
@@ -206,14 +194,6 @@ class BrokerOptions:
     """Bytes a second of the ledger that are read again to find damaged entries; 0 reads none."""
     dledger_durable_ack: bool
     """Acknowledge what a majority has on disk; otherwise in memory, for comparisons."""
-    bind_address: str
-    """The address to listen on."""
-    frame_max_length: int
-    """Bytes."""
-    server_frame_timeout_seconds: int
-    server_buffered_bytes_max: int
-    server_connections_max: int
-    server_connections_per_address_max: int
     filter_expression_max_length: int
     """Characters of an SQL92 expression."""
     filter_expression_max_tokens: int
@@ -269,44 +249,18 @@ class BrokerOptions:
     rebalance_lock_max_live_time_ms: int
     disk_space_warning_level_ratio: float
     disk_space_clean_forcibly_ratio: float
-    metrics_exporter_type: str
-    """DISABLE, or PROM: serve metrics and health over HTTP."""
-    metrics_prom_exporter_host: str
-    metrics_prom_exporter_port: int
-    """0 takes any free port."""
-    otlp_endpoint: str
-    """`http://host:port` of an OpenTelemetry collector; empty: nothing is pushed."""
-    otlp_headers: str
-    """`name=value,name=value` that every push carries."""
-    otlp_interval_ms: int
     metrics_queue_lag_max: int
     """Queues whose lag is shown by itself, the largest first."""
     metrics_client_poll_interval_ms: int
     """How often consumers are asked for their own figures; 0: never."""
-    log_file: str
-    """Empty: the error output."""
-    log_file_max_bytes: int
-    """After which the file is rotated."""
-    log_file_count: int
-    """Rotated files that are kept."""
-    log_format: str
-    """text or json."""
-    log_level: str
-    """Empty: the command's."""
-    log_levels: str
-    """Levels of areas: `store=debug;remoting=error`."""
-    admin_log_file: str
-    """Empty: the common log."""
-    slow_request_threshold_ms: int
-    """0: no request is logged as slow."""
 
     @classmethod
-    def load(cls, text: str = "", *, file: str = "", host: Host | None = None) -> BrokerOptions:
+    def load(cls, text: str = "", *, file: str = "", host: Host | None = None) -> Self:
         """The options of a `broker.conf`; a ConfigError names the line that is wrong."""
         return cls.from_settings(Settings.load(BROKER_TABLE, text, file=file, host=host or Host()))
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> BrokerOptions:
+    def from_settings(cls, settings: Settings) -> Self:
         """The options of checked values, after the rules that hold between them."""
         settings = effective(settings)
         attributes: dict[str, Any] = settings.attributes()
@@ -318,11 +272,6 @@ class BrokerOptions:
         return cls(settings=settings, **attributes)
 
     @property
-    def ignored(self) -> tuple[str, ...]:
-        """Names of options that were set and that have no effect here."""
-        return self.settings.ignored
-
-    @property
     def fast_listen_port(self) -> int:
         """The second port that clients with the VIP channel use: two below `listen_port`."""
         return self.listen_port - 2 if self.listen_port > 2 else 0
@@ -331,22 +280,6 @@ class BrokerOptions:
     def delay_levels_ms(self) -> tuple[int, ...]:
         """The delay of each level in milliseconds, level 1 first."""
         return delay_levels_ms(self.message_delay_level)
-
-    def as_properties(self) -> dict[str, str]:
-        """All of Apache's option names with effective values in Java's text form; one without a value is left out."""
-        return self.settings.properties()
-
-    def printed(self, important_only: bool = False) -> list[tuple[str, str]]:
-        """What `mqbroker -p` prints, or `-m` when only the important ones are wanted."""
-        return self.settings.printed(important_only)
-
-    def replaced(self, changes: Mapping[str, Value]) -> BrokerOptions:
-        """Copy with other values, by RocketMQ's names, for the command line and for tests."""
-        return self.from_settings(self.settings.replaced(changes))
-
-    def updated(self, key: str, value: str) -> BrokerOptions:
-        """Copy with one value changed at run time; NotUpdatable unless the option is on the allow-list."""
-        return self.from_settings(self.settings.updated(key, value))
 
 
 def _commitlog_path(settings: Settings) -> str:
