@@ -21,8 +21,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from ariane import Message
-from ariane.client.sync import Admin, Producer
+from ariane import Admin, Message, Producer
 from ariane.message import MessageQueue
 from ariane.protocol.units import decode_unit
 from bench.brokers import Ariane

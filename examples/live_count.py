@@ -7,8 +7,7 @@ import sys
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ariane import Message
-from ariane.client.sync import Producer
+from ariane import Message, Producer
 
 # %% A cluster: the name server and a broker, with messages in ./store
 names, broker = sys.argv[1:] or ("9876", "10911")

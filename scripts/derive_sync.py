@@ -44,8 +44,10 @@ PARTS = {  # classes whose methods a client inherits: their files, in the order 
 HEAD = '''"""{what} for threads, derived from {module} by scripts/derive_sync.py."""
 
 '''
-INIT = '''"""The clients for plain threads. Derived from the asyncio ones by scripts/derive_sync.py: do not edit."""
+INIT = '''"""The clients for plain threads. Derived from the asyncio ones by scripts/derive_sync.py: do not edit.
 
+`ariane` has their names, each of which is loaded when it is first used.
+"""
 '''
 RENAMED = {
     "__aenter__": "__enter__",
@@ -248,10 +250,7 @@ def derived() -> dict[Path, str]:
     """Every file and what it should hold."""
     names = [name for name, (file, _) in CLIENTS.items() if (SOURCE / file).exists()]
     files = {TARGET / f"{sync_file(name)}.py": formatted(Deriver(name).derive()) for name in names}
-    shown = [name for name in names if name != "Lifecycle"]
-    imports = "".join(f"from ariane.client.sync.{sync_file(name)} import {name}\n" for name in shown)
-    quoted = ", ".join(f'"{name}"' for name in shown)
-    return files | {TARGET / "__init__.py": formatted(f"{INIT}{imports}\n__all__ = [{quoted}]\n")}
+    return files | {TARGET / "__init__.py": INIT}
 
 
 def main() -> int:

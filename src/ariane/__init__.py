@@ -33,7 +33,12 @@ if TYPE_CHECKING:
         TransactionResult,
         TransactionState,
     )
-    from ariane.client.sync import Admin, LitePullConsumer, Producer, PullClient, PushConsumer, TransactionProducer
+    from ariane.client.sync.admin import Admin
+    from ariane.client.sync.lite_pull import LitePullConsumer
+    from ariane.client.sync.producer import Producer
+    from ariane.client.sync.pull_client import PullClient
+    from ariane.client.sync.push import PushConsumer
+    from ariane.client.sync.transaction import TransactionProducer
     from ariane.protocol.bodies import (
         BrokerStatsData,
         ClusterInfo,
@@ -141,7 +146,12 @@ _MODULES = {
     "ariane.client.producer.options": "ProducerOptions QueueChoice",
     "ariane.client.producer.transaction": "TransactionListener",
     "ariane.client.results": "PullResult PullStatus SendResult SendStatus TransactionResult TransactionState",
-    "ariane.client.sync": "Admin LitePullConsumer PushConsumer Producer PullClient TransactionProducer",
+    "ariane.client.sync.admin": "Admin",
+    "ariane.client.sync.lite_pull": "LitePullConsumer",
+    "ariane.client.sync.producer": "Producer",
+    "ariane.client.sync.pull_client": "PullClient",
+    "ariane.client.sync.push": "PushConsumer",
+    "ariane.client.sync.transaction": "TransactionProducer",
     "ariane.protocol.bodies": "BrokerStatsData ClusterInfo ConsumeMessageDirectlyResult ConsumerConnection "
     "ConsumerRunningInfo ConsumeStats ProducerConnection ProducerInfo QueryConsumeQueueResponseBody "
     "FilterRecord SubscriptionGroupConfig SubscriptionGroupTable TopicConfigTable TopicRouteData TopicStatsTable",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ariane.client.sync import Admin
+from ariane import Admin
 from tests.peers.build import CACHE, COPY, JAVA, Build, BuildFailed, run_tool
 from tests.peers.fixtures import QUICK
 from tests.peers.jvm import until

@@ -6,8 +6,7 @@ import textwrap
 
 import pytest
 
-from ariane import Message, Producer
-from ariane.client.sync import Admin
+from ariane import Admin, Message, Producer
 from ariane.errors import BrokerRefused
 from ariane.testing.cluster import Cluster
 from tests.peers import unique

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from ariane.client.sync import Admin, Producer, PullClient
+from ariane import Admin, Producer, PullClient
 from ariane.env import SystemClock
 from ariane.errors import RouteMissing
 from ariane.message import Message, MessageQueue, ReceivedMessage

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ariane.client.sync import Admin, Producer
+from ariane import Admin, Producer
 from ariane.errors import AccessDenied, ArianeError, BrokerRefused, RemotingError, StoreError
 from ariane.message import Message, MessageQueue
 from ariane.protocol.codes import RequestCode

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from ariane.client.sync import Admin
+from ariane import Admin
 from ariane.errors import BrokerRefused, StoreError
 from ariane.message import Message, MessageQueue
 from ariane.spark.arrow.schema import default_schema

@@ -16,10 +16,10 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
+from ariane import Admin
 from ariane.cli import pipeline
 from ariane.cli.pipeline import SIGNALLED
 from ariane.cli.pipeline_display import SparkTasks
-from ariane.client.sync import Admin
 from ariane.message import Message, MessageQueue
 from ariane.spark.pipelines import replay
 from ariane.spark.pipelines.archive import archived_offsets

@@ -12,10 +12,10 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from ariane import Admin, Producer, PushConsumer
 from ariane.cli.pipeline import LATE, app
 from ariane.cli.pipeline_tables import SHOWN, print_answers, print_table
 from ariane.client.consumer.options import ConsumeFrom
-from ariane.client.sync import Admin, Producer, PushConsumer
 from ariane.env import Env, SystemClock
 from ariane.errors import ArianeError, ConfigError
 from ariane.message import Message, MessageQueue, dead_letter_topic

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ariane.client.sync import Admin, PullClient
+from ariane import Admin, PullClient
 from ariane.errors import ConfigError, SendError
 from ariane.message import DELIVER_TIME, TIMER_DELIVER_MS
 from ariane.protocol.batch import decode_batch

@@ -14,9 +14,9 @@ import pytest
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from typer.testing import CliRunner
 
+from ariane import Admin
 from ariane.cli.pipeline import app
 from ariane.client.results import TransactionState
-from ariane.client.sync import Admin
 from ariane.errors import BrokerRefused, ResponseError, StoreError
 from ariane.message import HALF_TOPIC
 from ariane.protocol.codes import RequestCode, ResponseCode

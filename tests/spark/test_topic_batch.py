@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ariane.client.sync import Producer
+from ariane import Producer
 from ariane.errors import ConfigError
 from ariane.message import Message
 from ariane.spark.arrow.schema import default_schema

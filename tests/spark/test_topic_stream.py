@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ariane.client.sync import Admin
+from ariane import Admin
 from ariane.message import MessageQueue
 from ariane.spark.progress import queue_lag
 from tests.cluster import running_cluster

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import urllib.request
 from random import Random
 
 from ariane.client.connect.wire import Wire
@@ -85,5 +84,7 @@ class NameServers:
 
 
 def _fetch(source: str, timeout: float) -> str:
+    import urllib.request  # a client without a list to read starts sooner without it
+
     with urllib.request.urlopen(source, timeout=timeout) as answer:
         return str(answer.read(1 << 16).decode())

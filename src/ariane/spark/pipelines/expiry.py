@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ariane.client.sync import Admin
+from ariane import Admin
 from ariane.errors import ArianeError, ConfigError
 from ariane.message import MessageQueue
 from ariane.spark.access import Access

@@ -7,9 +7,9 @@ be, told of the first one; so a copy is only ever taken back, and nothing is see
 import logging
 from typing import Any, Final
 
+from ariane import TransactionProducer
 from ariane.client.producer.options import ProducerOptions
 from ariane.client.results import SendResult, TransactionState
-from ariane.client.sync import TransactionProducer
 from ariane.env import LockHeld
 from ariane.errors import ArianeError
 from ariane.message import Message, ReceivedMessage
