@@ -1,6 +1,7 @@
 """Load the fixtures of Apache's peers and those that users get; order the tests, and pick the quick ones."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("ariane")
+
+# Test files are rewritten and hundreds of programs started: half of their CPU is compiling if nothing keeps the result.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parent
 LONG = (
