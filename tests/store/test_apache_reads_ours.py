@@ -21,11 +21,13 @@ from tests.peers.messages import Queue
 from tests.store.units import batch
 
 TOPICS = {"OrsOne": 4, "OrsTwo": 2}
+# Three index files. Apache names them by the millisecond: two made within one are the same file, and keys are lost.
+INDEX_ENTRIES = 500
 SIZES = {
     "mappedFileSizeCommitLog": 65536,
     "mappedFileSizeConsumeQueue": 2000,
     "maxHashSlotNum": 50,
-    "maxIndexNum": 100,
+    "maxIndexNum": INDEX_ENTRIES,
 }
 
 
@@ -44,7 +46,11 @@ class Sent:
 def write(root: Path) -> tuple[MessageStore, list[Sent]]:
     """Fill a store: several topics and queues, several files of each kind, single messages and batches."""
     options = StoreOptions(
-        root=root, commitlog_file_size=65536, consumequeue_file_entries=100, index_slots=50, index_entries=100
+        root=root,
+        commitlog_file_size=65536,
+        consumequeue_file_entries=100,
+        index_slots=50,
+        index_entries=INDEX_ENTRIES,
     )
     store = MessageStore(options, Env())
     store.open()
