@@ -46,8 +46,8 @@ class Record:
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             self._others.append(f"the run ended with exit status {int(exitstatus)}")
-        assert self._config.cache is not None
-        self._config.cache.set(RECORD, {"tests": list(self._tests), "others": self._others})
+        if (cache := getattr(self._config, "cache", None)) is not None:  # none with `-p no:cacheprovider`
+            cache.set(RECORD, {"tests": list(self._tests), "others": self._others})
 
 
 class SecondRun:
