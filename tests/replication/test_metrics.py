@@ -4,11 +4,13 @@ from pathlib import Path
 
 from ariane import aio
 from ariane.broker.server import Broker
+from ariane.protocol.codes import RequestCode, ResponseCode
 from tests.broker.operating import commit
 from tests.ops.scraping import fetch_json, scrape, value
 from tests.replication.brokers import Brokers, copied, until
 
 ON = {"metricsExporterType": "PROM", "metricsPromExporterPort": 0}
+FLUSHING = ON | {"flushCommitLogThoroughInterval": 100}  # ms; a slave reports what it has flushed, be it a single page
 
 
 def endpoint(broker: Broker) -> str:
@@ -18,7 +20,7 @@ def endpoint(broker: Broker) -> str:
 async def test_a_master_shows_how_far_its_slave_is(tmp_path: Path) -> None:
     async with Brokers.in_folder(tmp_path) as brokers:
         master = await brokers.master(**ON)
-        slave = await brokers.slave(**ON)
+        slave = await brokers.slave(**FLUSHING)
         await brokers.talk(master).send_ok("orders", b"one")
         await copied(master, slave)
         await until(lambda: [progress.lag for progress in master.to_slaves.master.slaves] == [0])
@@ -53,6 +55,7 @@ async def test_metrics_and_the_admin_client_agree_on_the_lag_of_a_group(tmp_path
     async with Brokers.in_folder(tmp_path) as brokers:
         broker = await brokers.master(**ON)
         talk = brokers.talk(broker)
+        talk.answers[RequestCode.GET_CONSUMER_RUNNING_INFO] = lambda request: request.reply(ResponseCode.SYSTEM_ERROR)
         await talk.heartbeat("workers", {"orders": "*"})
         for number in range(9):
             await talk.send_ok("orders", queue_id=number % 4)
