@@ -24,18 +24,22 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parent
-LONG = (
-    "spark",
-    "packaging",
-    "interop",
-    "dledger",
-    "guarantee",
-    "admin",
-    "app",
-    "client",
-    "cli",
-)  # folders to start with, longest first
-AT_THE_END = ROOT / "packaging" / "test_contents.py"  # needs a wheel that another file of the folder builds
+LONG = (  # files of 15 s or more, longest first: two processes that start with these end together
+    "packaging/test_install.py", "spark/test_cluster_mode.py", "spark/test_kills.py", "spark/test_sink_crashes.py",
+    "interop/test_other_clients.py", "console/test_walk.py", "spark/test_pipeline_runs.py", "app/test_kombu.py",
+    "spark/test_pipelines.py", "spark/test_access.py", "app/test_spring.py", "spark/test_topic_stream.py",
+    "replication/test_apache.py", "docs/test_site.py", "console/test_pages.py", "examples/test_examples.py",
+    "spark/test_commitlog_source.py", "spark/test_sink.py", "peers/test_peers.py", "dledger/test_tables.py",
+    "guarantee/test_money.py", "cli/test_instances.py", "cli/test_servers.py", "deploy/test_layouts.py",
+    "dledger/test_member.py", "dledger/test_broker.py", "dledger/test_mixed.py", "interop/test_consuming.py",
+    "console/test_apache.py", "admin/test_same_as_mqadmin.py", "console/test_browser.py", "interop/test_mqadmin.py",
+    "cli/test_kills.py", "client/test_mistakes.py", "bench/test_hotpath.py", "dledger/test_power.py",
+    "namesrv/test_apache_peers.py", "interop/test_operations.py", "spark/test_changing_cluster.py",
+    "dledger/test_membership.py", "ha/test_power.py", "client/test_rebalance.py", "app/test_contract.py",
+    "spark/test_topic_batch.py", "spark/test_broker_killed.py", "client/test_consume.py", "client/test_transactions.py",
+    "raft/test_simulator.py", "app/test_shop.py", "interop/test_handover.py",
+)  # fmt: skip
+AT_THE_END = "packaging/test_contents.py"  # needs a wheel that another file of the folder builds
 UNQUICK = ("spark", "packaging", "interop", "examples")  # folders that --quick does not even import
 OUTSIDE = frozenset(  # fixtures that start a JVM, a database or a browser, and parameters that ask for one
     (
@@ -68,7 +72,7 @@ def deep(request: pytest.FixtureRequest) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long folders first, so that two processes end together; with `--quick` only what is quick."""
+    """Long files first, so that two processes end together; with `--quick` only what is quick."""
     items.sort(key=_turn)
     if config.getoption("--quick"):
         quick = [item for item in items if _is_quick(item)]
@@ -77,14 +81,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _turn(item: pytest.Item) -> int:
-    if item.path == AT_THE_END:
+    file = item.path.relative_to(ROOT).as_posix()
+    if file == AT_THE_END:
         return len(LONG) + 1
-    folder = _folder(item)
-    return LONG.index(folder) if folder in LONG else len(LONG)
-
-
-def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(ROOT).parts[0]
+    return LONG.index(file) if file in LONG else len(LONG)
 
 
 def _is_quick(item: pytest.Item) -> bool:
