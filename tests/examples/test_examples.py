@@ -12,7 +12,8 @@ from ariane.testing.cluster import Cluster
 from tests.guarantee.conftest import create_database
 from tests.guarantee.servers import Postgres, ServerMissing, or_skip
 from tests.peers.fixtures import QUICK
-from tests.spark.conftest import QUICK_JVM, require_spark
+from tests.spark.conftest import require_spark
+from tests.spark.quick_jvm import quick_jvm
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIMIT = 240
@@ -91,7 +92,7 @@ def test_celery_runs_and_retries_tasks(cluster: Cluster, tmp_path: Path) -> None
 def test_readings_of_devices_reach_parquet_once(cluster: Cluster, tmp_path: Path) -> None:
     require_spark()
     folder = str(tmp_path / "iot")
-    lines = output(cluster, tmp_path, "iot_readings.py", folder, JAVA_TOOL_OPTIONS=QUICK_JVM)
+    lines = output(cluster, tmp_path, "iot_readings.py", folder, JAVA_TOOL_OPTIONS=quick_jvm())
     assert lines == ["200 readings sent", *[f"sensor-{device} 40 {20.5 + device}" for device in range(5)]]
 
 

@@ -17,12 +17,12 @@ import pytest
 
 from tests.client.newer import apache5
 from tests.spark.clusters import apache, newer, ours, target
+from tests.spark.quick_jvm import quick_jvm
 
 __all__ = ["apache", "apache5", "newer", "ours", "target"]
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # tests are short: start-up counts, not speed
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -70,7 +70,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.ui.enabled", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "1g")
-        .config("spark.driver.extraJavaOptions", QUICK_JVM)
+        .config("spark.driver.extraJavaOptions", quick_jvm())
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.local.dir", str(warehouse / "local"))
         .config("spark.sql.warehouse.dir", str(warehouse / "warehouse"))

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ariane.spark import register
-from tests.spark.conftest import QUICK_JVM
+from tests.spark.quick_jvm import quick_jvm
 
 STARTED = "both queries run"
 
@@ -22,8 +22,8 @@ def session(master: str, folder: str) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "512m")
-        .config("spark.driver.extraJavaOptions", QUICK_JVM)
-        .config("spark.executor.extraJavaOptions", QUICK_JVM)
+        .config("spark.driver.extraJavaOptions", quick_jvm())
+        .config("spark.executor.extraJavaOptions", quick_jvm())
         .config("spark.local.dir", f"{folder}/local")
         .getOrCreate()
     )

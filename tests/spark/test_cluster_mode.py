@@ -15,7 +15,8 @@ from ariane.spark.pipelines.archive import read_archive
 from tests.peers import free_port
 from tests.peers.jvm import listening
 from tests.spark.clusters import Target, await_that, numbered
-from tests.spark.conftest import QUICK_JVM, require_spark
+from tests.spark.conftest import require_spark
+from tests.spark.quick_jvm import quick_jvm
 
 ROOT = Path(__file__).parent.parent.parent
 LIMIT = 280.0
@@ -45,7 +46,7 @@ def test_a_submitted_job_runs_on_executors_that_got_the_wheel(ours: Target, pure
     ]  # fmt: skip
     names = {
         "SPARK_HOME": str(home),
-        "JAVA_TOOL_OPTIONS": QUICK_JVM,
+        "JAVA_TOOL_OPTIONS": quick_jvm(),
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),
     }
@@ -72,7 +73,7 @@ def test_a_pipeline_runs_on_a_cluster_and_goes_on_there(spark: Any, ours: Target
         ]  # fmt: skip
         for conf in ("ui.enabled=false", "driver.host=127.0.0.1", "driver.memory=512m", f"local.dir={tmp_path}/local"):
             command += ["--conf", f"spark.{conf}"]
-        names = {"SPARK_HOME": str(Path(pyspark.__file__).parent), "JAVA_TOOL_OPTIONS": QUICK_JVM}
+        names = {"SPARK_HOME": str(Path(pyspark.__file__).parent), "JAVA_TOOL_OPTIONS": quick_jvm()}
         run = subprocess.run(
             command, cwd=tmp_path, env=os.environ | names, timeout=LIMIT, capture_output=True, text=True
         )
@@ -95,7 +96,7 @@ def test_the_example_goes_from_ariane_up_to_a_live_count(tmp_path: Path) -> None
     done = subprocess.run(
         [sys.executable, str(script), *map(str, ports)],
         cwd=tmp_path,
-        env={**os.environ, "JAVA_TOOL_OPTIONS": QUICK_JVM, "PATH": paths},
+        env={**os.environ, "JAVA_TOOL_OPTIONS": quick_jvm(), "PATH": paths},
         timeout=LIMIT,
         capture_output=True,
         text=True,
