@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ariane.broker.config.live import LiveOptions
 from ariane.broker.stats import BrokerStats
@@ -11,6 +10,7 @@ from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.offsets import OffsetTable, split_key
 from ariane.broker.tables.progress import GroupProgress
 from ariane.broker.tables.topics import TopicTable
+from ariane.broker.turn import Turn
 from ariane.env import Clock
 from ariane.errors import ResponseError
 from ariane.message import MessageQueue
@@ -63,21 +63,28 @@ class AdminStatsHandler:
             self._add_topic(stats, group, topic, read_queues=True)
         return request.reply(body=stats.encode())
 
-    def of_broker(self, _: Connection, request: Command) -> Command:
-        """GET_BROKER_CONSUME_STATS: the progress of every group."""
+    async def of_broker(self, _: Connection, request: Command) -> Command:
+        """GET_BROKER_CONSUME_STATS: the progress of every group.
+
+        Computed and written in slices, because a broker may have thousands of groups. Between slices others may commit:
+        each group is as of its own moment.
+        """
         only_ordered = GetConsumeStatsInBrokerRequest.parse(request.fields).is_order
-        groups: list[dict[str, Any]] = []
-        behind = 0
+        turn = Turn()
         topics: dict[str, list[str]] = {}  # once: to search all offsets for each group takes seconds with 2,000 groups
         for key in self._offsets.keys():  # noqa: SIM118  (a method of the table, not of a dict)
             topic, group = split_key(key)
             topics.setdefault(group, []).append(topic)
-        for config in self._groups:
-            rows = self._rows(config.group_name, topics.get(config.group_name, []), only_ordered)
+            await turn.give_way()
+        groups: list[bytes] = []
+        behind = 0
+        for name in [config.group_name for config in self._groups]:
+            rows = self._rows(name, topics.get(name, []), only_ordered)
             behind += sum(w.broker_offset - w.consumer_offset for row in rows for w in row.offset_table.values())
-            groups.append({config.group_name: [row.members() for row in rows]})
-        body = {"brokerAddr": self._address(), "consumeStatsList": groups, "totalDiff": behind}
-        return request.reply(body=dumps(body))
+            groups.append(dumps({name: [row.members() for row in rows]}))
+            await turn.give_way()
+        head = dumps({"brokerAddr": self._address(), "totalDiff": behind}).removesuffix(b"}")
+        return request.reply(body=head + b',"consumeStatsList":[' + b",".join(groups) + b"]}")
 
     def _rows(self, group: str, topics: list[str], only_ordered: bool) -> list[ConsumeStats]:
         rows: list[ConsumeStats] = []
