@@ -1,10 +1,11 @@
 """Transactions: half messages that wait for their producer, and how to end them by hand."""
 
+import asyncio
 from dataclasses import dataclass
 
 from ariane.client.admin.messages import TOOLS_GROUP, MessageAdmin
 from ariane.client.connect.routes import MASTER
-from ariane.client.decoding import decode_messages
+from ariane.client.decoding import decode_message, decode_messages
 from ariane.errors import BrokerRefused, ClientError
 from ariane.message import (
     HALF_OP_TOPIC,
@@ -16,13 +17,21 @@ from ariane.message import (
     MessageQueue,
     ReceivedMessage,
 )
+from ariane.protocol.bodies import QueryConsumeQueueResponseBody
 from ariane.protocol.codes import RequestCode, ResponseCode
-from ariane.protocol.headers import EndTransactionRequest, ResumeCheckHalfMessageRequest
-from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from ariane.protocol.headers import (
+    EndTransactionRequest,
+    QueryConsumeQueueRequest,
+    ResumeCheckHalfMessageRequest,
+    ViewMessageRequest,
+)
+from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, decode_unit
 
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 PAGE = 32
 FAR = 1 << 31
+ENTRIES = 500  # of a consumequeue in one request
+AT_ONCE = 16  # requests for op messages
 
 
 @dataclass(frozen=True)
@@ -60,29 +69,54 @@ class TransactionAdmin(MessageAdmin):
         found: list[HalfMessage] = []
         for name, broker in sorted(info.broker_addr_table.items()):
             if MASTER in broker.broker_addrs:
-                open_ones = await self._open_transactions(name, limit)
+                open_ones = await self._open_transactions(name, broker.broker_addrs[MASTER], limit)
                 found += [HalfMessage(message, name, broker.broker_addrs[MASTER]) for message in open_ones]
         return found
 
-    async def _open_transactions(self, broker_name: str, limit: int) -> list[ReceivedMessage]:
+    async def _open_transactions(self, broker_name: str, address: str, limit: int) -> list[ReceivedMessage]:
         """Half messages after the offset up to which all are ended, without those that an op message ended."""
-        calls = self._running().calls
         half, op = MessageQueue(HALF_TOPIC, broker_name, 0), MessageQueue(HALF_OP_TOPIC, broker_name, 0)
-        ended: set[int] = set()
         try:
-            for message in await self._all(op, await calls.consumer_offset(TRANSACTION_GROUP, op) or 0, FAR):
-                ended.update(int(text) for text in message.body.decode(errors="replace").split(",") if text.isdigit())
+            halves = await self._all(half, await self._front(half), FAR)
         except BrokerRefused as error:
             if error.code != ResponseCode.TOPIC_NOT_EXIST:
-                raise  # the op topic is created with the first ended transaction
-        try:
-            halves = await self._all(half, await calls.consumer_offset(TRANSACTION_GROUP, half) or 0, FAR)
-        except BrokerRefused as error:
-            if error.code != ResponseCode.TOPIC_NOT_EXIST:
-                raise
+                raise  # the half topic is created with the first half message
             return []
+        ended: set[int] = set()
+        for body in await self._op_bodies(op, address) if halves else ():
+            ended.update(int(text) for text in body.decode(errors="replace").split(",") if text.isdigit())
         newest = {message.message_id: message for message in halves if message.queue_offset not in ended}
         return list(newest.values())[:limit]
+
+    async def _front(self, queue: MessageQueue) -> int:
+        """The offset before which every half message is ended."""
+        return await self._running().calls.consumer_offset(TRANSACTION_GROUP, queue) or 0
+
+    async def _op_bodies(self, op: MessageQueue, address: str) -> list[bytes]:
+        """The bodies of op messages from the front on.
+
+        Brokers store them under a topic that is not in their topic table, so that a pull is refused: the entries of the
+        consumequeue say where the messages are, and each is asked for by its place.
+        """
+        calls, wire = self._running().calls, self._running().wire
+        offset, end = max(await self._front(op), await calls.min_offset(op)), await calls.max_offset(op)
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def body(place: int) -> bytes:
+            async with slots:
+                answer = await wire.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(place))
+            return decode_message(decode_unit(answer.body), op.broker_name).body
+
+        found: list[bytes] = []
+        while offset < end:
+            header = QueryConsumeQueueRequest(op.topic, op.queue_id, offset, ENTRIES, None)
+            response = await wire.ask(address, RequestCode.QUERY_CONSUME_QUEUE, header)
+            entries = QueryConsumeQueueResponseBody.decode(response.body).queue_data if response.body else []
+            if not entries:
+                break
+            found += await asyncio.gather(*(body(one.physic_offset) for one in entries))
+            offset += len(entries)
+        return found
 
     async def _all(self, queue: MessageQueue, offset: int, limit: int) -> list[ReceivedMessage]:
         calls = self._running().calls
