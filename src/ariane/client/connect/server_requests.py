@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import threading
 import traceback
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
@@ -175,5 +176,8 @@ class ServerRequests:
 
 def _stacks() -> str:
     """The stack of every thread, in place of Java's jstack."""
-    frames = sys._current_frames()
-    return "\n".join(f"thread {number}\n{''.join(traceback.format_stack(frame))}" for number, frame in frames.items())
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return "\n".join(
+        f"{names.get(number, 'thread')} {number}\n{''.join(traceback.format_stack(frame))}"
+        for number, frame in sys._current_frames().items()
+    )
