@@ -216,6 +216,18 @@ async def test_messages_of_a_level_that_delivered_none_are_counted_as_waiting(de
     assert {name: count for name, count in due.items() if count} == {"≤ 10 s": 1, "≤ 10 min": 2}
 
 
+async def test_messages_with_a_time_of_their_own_are_in_the_histogram(desk: Desk, cluster: Servers) -> None:
+    before = await delays(desk.cluster, desk.now())
+    async with Producer("shop", name_servers=cluster.namesrv) as producer:
+        for minutes in (90, 90, 3000):
+            await producer.send(Message("timed", b"then", deliver_at=desk.now() + minutes * 60_000))
+    async with asyncio.timeout(30):
+        while (found := await delays(desk.cluster, desk.now())).timed < before.timed + 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    more = [now - then for now, then in zip(found.by_due, before.by_due, strict=True)]
+    assert {name: count for name, count in zip(EDGE_NAMES, more, strict=True) if count} == {"≤ 2 h": 2, "> 1 d": 1}
+
+
 async def test_two_operators_do_not_overwrite_each_other(desk: Desk) -> None:
     anna, bert = desk.visitor(Role.ADMIN), desk.visitor(Role.OPERATOR)
     await desk.door.create_topic(anna, desk.cluster, "shared", 2)

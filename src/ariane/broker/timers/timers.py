@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import json
 import logging
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -46,6 +47,7 @@ NOTE_INTERVAL: Final = 1.0  # seconds between two delivery notes
 RETRY: Final = 0.1
 IDLE: Final = 1.0
 _PERIODS: Final = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
+_DUE_EDGES: Final = (10, 60, 300, 600, 1800, 3600, 7200, 86_400)  # seconds from now
 _ANY: Final = 1 << 60
 _LEAST_TIME: Final = 1 << 32  # a queue entry below it is not a time: another broker wrote the queue
 
@@ -399,6 +401,16 @@ class Timers:
             found[name] += count
         return found
 
+    def due_histogram(self) -> dict[int, int]:
+        """How many messages are due within so many seconds, and after the seconds before; 0 for those after all.
+
+        Periods that begin later than the next hours are hours, so that the figures are as exact as those.
+        """
+        now, counts = self._clock.now_ms(), [0] * (len(_DUE_EDGES) + 1)
+        for start, count in self.histogram().items():
+            counts[bisect_right(_DUE_EDGES, (start - now) / 1000)] += count
+        return dict(zip((*_DUE_EDGES, 0), counts, strict=True))
+
     def running_info(self) -> dict[str, str]:
         """The rows that timers add to a broker's runtime information, once one was used."""
         end = self._store.max_offset(TIMER_TOPIC, MESSAGES)
@@ -409,6 +421,7 @@ class Timers:
             "timerReadBehind": str(max(end - self._read, 0)),
             "timerDelivered": str(self.delivered),
             **{f"timerDue{name.capitalize()}": str(count) for name, count in self.due_within().items()},
+            "timerDueSeconds": " ".join(f"{edge}:{count}" for edge, count in self.due_histogram().items()),
         }
 
 

@@ -29,7 +29,7 @@ class Delays:
     by_due: list[float]
     """For each name of EDGE_NAMES."""
     timed: int
-    """Messages with a delivery time of their own; brokers tell their number, and not when they are due."""
+    """Messages with a delivery time of their own; they are in `by_due` where brokers tell when they are due."""
 
 
 async def delays_page(view: View) -> None:
@@ -45,7 +45,7 @@ async def delays_page(view: View) -> None:
         found = await view.cluster.ask("delays", 5.0, lambda: delays(view.cluster, view.console.now()))
         tiles.show(
             {
-                view.t("delays.waiting"): count_text(sum(found.by_level)),
+                view.t("delays.waiting"): count_text(sum(found.by_level) + found.timed),
                 view.t("delays.soon"): count_text(sum(found.by_due[:2])),
                 view.t("delays.timed"): count_text(found.timed),
             }
@@ -69,13 +69,16 @@ async def delays(cluster: Cluster, now: int) -> Delays:
     except (RouteMissing, BrokerRefused):
         queues = {}  # the topic is created with the first delayed message
     levels, timed = LEVELS.split(), 0
+    by_due = [0.0] * len(EDGE_NAMES)
     reported: dict[str, dict[int, int]] = {}
     for broker, address in masters.items():
         levels = (await cluster.admin.broker_options(address)).get("messageDelayLevel", "").split() or levels
         stats = await cluster.admin.broker_stats(address)
         reported[broker] = delivered(stats)
         timed += int(stats.get("timerPending", "0")) if stats.get("timerPending", "0").isdigit() else 0
-    by_level, by_due = [0.0] * len(levels), [0.0] * len(EDGE_NAMES)
+        for edge, count in timers_due(stats).items():
+            by_due[EDGES.index(edge) - 1] += count
+    by_level = [0.0] * len(levels)
     slots = asyncio.Semaphore(AT_ONCE)
 
     async def one(queue: MessageQueue, first: int, end: int, last: int, delay: int) -> None:
@@ -110,6 +113,17 @@ def delay_ms(level: str) -> int:
     (30000, 7200000)
     """
     return int(level[:-1]) * UNITS[level[-1]] if level[:-1].isdigit() and level[-1] in UNITS else 0
+
+
+def timers_due(stats: dict[str, str]) -> dict[int, int]:
+    """Messages with a time of their own by the edge before which they are due; 0 for those after all.
+
+    >>> timers_due({"timerDueSeconds": "10:2 86400:1 0:4"})
+    {10000: 2, 86400000: 1, 0: 4}
+    """
+    pairs = [pair.partition(":") for pair in stats.get("timerDueSeconds", "").split()]
+    found = {int(edge) * 1000: int(count) for edge, _, count in pairs if edge.isdigit() and count.isdigit()}
+    return {edge: count for edge, count in found.items() if edge in EDGES}
 
 
 def delivered(stats: dict[str, str]) -> dict[int, int]:
