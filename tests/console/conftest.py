@@ -5,13 +5,14 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
-from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from ariane import Admin, Message, Producer
+from ariane.console.guard import COOKIE
 from tests.cluster import Cluster, cluster
 from tests.console.site import PASSWORD, Site, start_site, write_users
 
@@ -77,17 +78,24 @@ class Tab:
     def _failed(self, url: str, failure: str) -> None:
         self._note("ERR_ABORTED" not in failure, f"{failure} {url}")  # aborted: the test went to the next page
 
-    def log_in(self, name: str) -> None:
-        self.page.goto(self.site.url)
+    def log_in(self, name: str, path: str = "cluster", *, fresh: bool = False) -> None:
+        """Open a page as a user: by the form the first time or when `fresh`, then with the session of before.
+
+        A test that ends its session, or changes its language or shade, needs a fresh one.
+        """
+        context, known = self.page.context, self.site.sessions.get(name)
+        if known is not None and not fresh:
+            context.add_cookies([known])
+            self.show(path)
+            return
+        self.page.goto(f"{self.site.url}login?next={quote(f'/c/main/{path}', safe='')}")
         self.page.fill("[name=user]", name)
         self.page.fill("[name=password]", PASSWORD)
         self.page.click("button")
         self.page.wait_for_selector("h1.page-title")
-
-    def log_out(self) -> None:
-        self.page.get_by_role("button", name="Account").click()
-        self.page.get_by_text("Log out").click()
-        self.page.wait_for_selector("[name=password]")
+        if not fresh:
+            (cookie,) = [one for one in context.cookies() if one["name"] == COOKIE]
+            self.site.sessions[name] = {"name": COOKIE, "value": cookie["value"], "url": self.site.url}
 
     def picture(self, name: str) -> None:
         """Write what the tab shows to the folder of ARIANE_SCREENSHOTS, if it is set."""
@@ -97,9 +105,11 @@ class Tab:
             self.page.screenshot(path=Path(folder) / f"{name}.png")
 
     def settle(self) -> None:
-        """Wait until the page has what it shows; one that is served by long polling goes on asking for ever."""
-        with contextlib.suppress(PlaywrightTimeout):
-            self.page.wait_for_load_state("networkidle", timeout=5000)
+        """Wait until the page has what it shows, and its tables have their rows."""
+        self.page.wait_for_function(
+            "!document.querySelector('.q-table--loading') &&"
+            " !!document.querySelector('main :is(.tile-value, .q-table, svg, .empty, input)')"
+        )
 
     def check_access(self, name: str) -> None:
         """Note what axe-core finds serious or critical; the bar of a request on its way has no name in Quasar."""
@@ -113,11 +123,18 @@ class Tab:
         self.page.wait_for_selector("h1.page-title")
 
 
-@pytest.fixture
-def tab(browser: Browser, site: Site) -> Iterator[Tab]:
-    """A tab of its own, logged in as nobody; a failed request or an error in it fails the test."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-US")
+@contextlib.contextmanager
+def opened_tab(browser: Browser, site: Site, width: int = 1280) -> Iterator[Tab]:
+    """A tab of its own, not logged in; a failed request or an error in it fails the test."""
+    context = browser.new_context(viewport={"width": width, "height": 800}, locale="en-US")
     opened = Tab(context.new_page(), site)
     yield opened
     context.close()
     assert opened.problems == []
+
+
+@pytest.fixture
+def tab(browser: Browser, site: Site) -> Iterator[Tab]:
+    """A tab over our cluster."""
+    with opened_tab(browser, site) as opened:
+        yield opened

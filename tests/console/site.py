@@ -7,8 +7,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -26,6 +27,8 @@ class Site:
     url: str
     folder: Path
     namesrv: str
+    sessions: dict[str, Any] = field(default_factory=dict)
+    """Session cookies of browsers by user."""
 
     @contextmanager
     def log_in(self, name: str, password: str = PASSWORD) -> Iterator[httpx.Client]:
@@ -53,9 +56,10 @@ def write_users(folder: Path) -> None:
         users.set_password(role.name.lower(), PASSWORD)
 
 
-def start_site(folder: Path, namesrv: str, *words: str, env: dict[str, str] | None = None) -> Site:
-    """Start `ariane console` and wait until it has said where it listens."""
-    command = [sys.executable, "-m", "ariane", "console", "-n", namesrv, "--port", "0", "--folder", str(folder), *words]
+def start_site(folder: Path, namesrv: str | None, *words: str, env: dict[str, str] | None = None) -> Site:
+    """Start `ariane console` and wait until it has said where it listens; without `namesrv` the words name clusters."""
+    where = ["-n", namesrv] if namesrv is not None else []
+    command = [sys.executable, "-m", "ariane", "console", *where, "--port", "0", "--folder", str(folder), *words]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TERM": "dumb", **(env or {})}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, cwd=folder.parent
@@ -65,5 +69,5 @@ def start_site(folder: Path, namesrv: str, *words: str, env: dict[str, str] | No
     for line in process.stdout:
         said.append(line)
         if found := re.search(r"address\s+(https?://\S+)", line):
-            return Site(process, found[1], folder, namesrv)
+            return Site(process, found[1], folder, namesrv or "")
     raise AssertionError("the console did not start:\n" + "".join(said))

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 
 from ariane import Admin, Message, Producer
 from ariane.console.server import BUILDERS
-from tests.console.conftest import Tab
+from tests.console.conftest import Tab, opened_tab
 from tests.console.site import Site, start_site, write_users
 from tests.peers.clients import unique
 from tests.peers.fixtures import ApacheCluster
@@ -29,11 +29,8 @@ def apache_site(apache_cluster: ApacheCluster, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture
 def apaches(browser: Browser, apache_site: Site) -> Iterator[Tab]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-US")
-    tab = Tab(context.new_page(), apache_site)
-    yield tab
-    context.close()
-    assert tab.problems == []
+    with opened_tab(browser, apache_site) as tab:
+        yield tab
 
 
 def test_every_page_opens_over_apaches_cluster(apaches: Tab, apache_cluster: ApacheCluster) -> None:
@@ -67,8 +64,7 @@ def test_every_page_opens_over_apaches_cluster(apaches: Tab, apache_cluster: Apa
 
 def test_changes_reach_apaches_broker(apaches: Tab, apache_cluster: ApacheCluster) -> None:
     topic = unique("made")
-    apaches.log_in("admin")
-    apaches.show("topics")
+    apaches.log_in("admin", "topics")
     page = apaches.page
     page.get_by_role("button", name="Create topic").click()
     page.get_by_label("Topic", exact=True).fill(topic)

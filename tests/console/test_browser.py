@@ -10,8 +10,7 @@ from tests.console.site import Site
 
 
 def test_an_operator_creates_a_topic_and_sends_to_it(tab: Tab, site: Site) -> None:
-    tab.log_in("operator")
-    tab.show("topics")
+    tab.log_in("operator", "topics")
     page = tab.page
     expect(page.get_by_role("link", name="orders", exact=True)).to_be_visible()
     page.get_by_role("button", name="Create topic").click()
@@ -30,8 +29,7 @@ def test_an_operator_creates_a_topic_and_sends_to_it(tab: Tab, site: Site) -> No
 def test_an_administrator_deletes_a_topic_after_typing_its_name(tab: Tab, site: Site) -> None:
     with Admin(name_servers=site.namesrv) as admin:
         admin.create_topic("to-delete", queues=1)
-    tab.log_in("admin")
-    tab.show("topic?name=to-delete")
+    tab.log_in("admin", "topic?name=to-delete")
     tab.page.get_by_role("button", name="Delete topic").click()
     confirm = tab.page.get_by_role("button", name="Confirm")
     expect(confirm).to_be_disabled()
@@ -43,8 +41,7 @@ def test_an_administrator_deletes_a_topic_after_typing_its_name(tab: Tab, site: 
 
 
 def test_the_cluster_page_shows_the_broker_in_both_languages_and_shades(tab: Tab) -> None:
-    tab.log_in("viewer")
-    tab.show("cluster")
+    tab.log_in("viewer", "cluster", fresh=True)
     page = tab.page
     expect(page.get_by_text("broker-a")).to_be_visible()
     page.get_by_role("button", name="Light or dark").click()
@@ -55,8 +52,7 @@ def test_the_cluster_page_shows_the_broker_in_both_languages_and_shades(tab: Tab
 
 
 def test_tables_are_filtered_sorted_and_exported(tab: Tab) -> None:
-    tab.log_in("viewer")
-    tab.show("topics?filter=orders")
+    tab.log_in("viewer", "topics?filter=orders")
     page = tab.page
     expect(page.locator(".count")).to_have_text(re.compile("^1 of "))
     with page.expect_download() as download:

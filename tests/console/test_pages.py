@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from ariane import Admin, Message, Producer
 from tests.cluster import running_cluster
-from tests.console.conftest import Tab
+from tests.console.conftest import Tab, opened_tab
 from tests.console.site import Site, start_site, write_users
 from tests.console.test_access import RULES, SECRET
 
@@ -46,11 +46,8 @@ def ruled_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def ruled(browser: Browser, ruled_site: Site) -> Iterator[Tab]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-US")
-    tab = Tab(context.new_page(), ruled_site)
-    yield tab
-    context.close()
-    assert tab.problems == []
+    with opened_tab(browser, ruled_site) as tab:
+        yield tab
 
 
 def choose(page: Page, label: str, option: str) -> None:
@@ -64,8 +61,7 @@ def audit(site: Site) -> list[dict[str, object]]:
 
 
 def test_an_account_is_added_asked_about_edited_and_deleted(ruled: Tab, ruled_site: Site) -> None:
-    ruled.log_in("admin")
-    ruled.show("access")
+    ruled.log_in("admin", "access")
     page = ruled.page
     expect(page.get_by_role("cell", name="shop-key")).to_be_visible()
     page.get_by_role("button", name="Add account").click()
@@ -112,23 +108,18 @@ def test_an_account_is_added_asked_about_edited_and_deleted(ruled: Tab, ruled_si
 
 
 def test_two_administrators_edit_the_same_account(ruled: Tab, browser: Browser, ruled_site: Site) -> None:
-    ruled.log_in("admin")
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-US")
-    other = Tab(context.new_page(), ruled_site)
-    other.log_in("admin")
-    for tab, perm in ((ruled, "orders=PUB|SUB"), (other, "orders=DENY")):
-        tab.show("access")
-        tab.page.get_by_role("row").filter(has_text="shop-key").get_by_role("checkbox").click()
-        tab.page.get_by_role("button", name="Edit account").click()
-        tab.page.get_by_label("Topics: name=PUB").fill(perm)
-        tab.page.get_by_role("button", name="Next").click()
-        expect(tab.page.get_by_role("button", name="Confirm")).to_be_visible()
-    ruled.page.get_by_role("button", name="Confirm").click()
-    expect(ruled.page.get_by_text("Done")).to_be_visible()
-    other.page.get_by_role("button", name="Confirm").click()
-    expect(other.page.get_by_text("shop-key was changed meanwhile")).to_be_visible()
-    context.close()
-    assert other.problems == []
+    with opened_tab(browser, ruled_site) as other:
+        for tab, perm in ((ruled, "orders=PUB|SUB"), (other, "orders=DENY")):
+            tab.log_in("admin", "access")
+            tab.page.get_by_role("row").filter(has_text="shop-key").get_by_role("checkbox").click()
+            tab.page.get_by_role("button", name="Edit account").click()
+            tab.page.get_by_label("Topics: name=PUB").fill(perm)
+            tab.page.get_by_role("button", name="Next").click()
+            expect(tab.page.get_by_role("button", name="Confirm")).to_be_visible()
+        ruled.page.get_by_role("button", name="Confirm").click()
+        expect(ruled.page.get_by_text("Done")).to_be_visible()
+        other.page.get_by_role("button", name="Confirm").click()
+        expect(other.page.get_by_text("shop-key was changed meanwhile")).to_be_visible()
 
 
 def test_the_picture_shows_a_copy_and_what_it_lacks(ruled: Tab) -> None:
@@ -141,8 +132,7 @@ def test_the_picture_shows_a_copy_and_what_it_lacks(ruled: Tab) -> None:
 
 
 def test_white_addresses_are_edited(ruled: Tab, ruled_site: Site) -> None:
-    ruled.log_in("admin")
-    ruled.show("access")
+    ruled.log_in("admin", "access")
     page = ruled.page
     row = page.get_by_role("row").filter(has_text="127.0.0.9").first
     row.get_by_role("checkbox").click()
@@ -159,31 +149,6 @@ def test_white_addresses_are_edited(ruled: Tab, ruled_site: Site) -> None:
     assert (last["before"], last["after"]) == (["10.9.9.*", "127.0.0.9"], ["10.9.9.*"])
 
 
-def test_alarm_rules_are_changed_and_a_viewer_cannot(tab: Tab, site: Site) -> None:
-    tab.log_in("admin")
-    tab.show("alarms")
-    page = tab.page
-    page.get_by_role("button", name="Change rules").click()
-    page.get_by_label("Quiet times (UTC)").fill("22:00-7")
-    page.get_by_role("button", name="Next").click()
-    expect(page.get_by_text("quiet times are written as")).to_be_visible()
-    page.get_by_role("button", name="Change rules").click()
-    page.get_by_label("Quiet times (UTC)").fill("22:00-07:00")
-    page.get_by_label("Messages that wait for a group").fill("500")
-    page.get_by_role("button", name="Next").click()
-    expect(page.get_by_text("Messages that wait for a group: 10000 → 500")).to_be_visible()
-    page.get_by_role("button", name="Confirm").click()
-    expect(page.get_by_text("22:00-07:00", exact=True)).to_be_visible()
-    last = audit(site)[-1]
-    assert (last["what"], last["outcome"]) == ("alarms.change", "done")
-    assert json.loads((site.folder / "alarms.json").read_text())["lag"] == 500
-    tab.log_out()
-    tab.log_in("viewer")
-    tab.show("alarms")
-    expect(page.get_by_text("22:00-07:00", exact=True)).to_be_visible()
-    assert page.get_by_role("button", name="Change rules").count() == 0
-
-
 def test_queues_are_removed_step_by_step(tab: Tab, site: Site) -> None:
     with Admin(name_servers=site.namesrv) as admin:
         admin.create_topic("wide", queues=3)
@@ -193,8 +158,7 @@ def test_queues_are_removed_step_by_step(tab: Tab, site: Site) -> None:
                 producer.send(Message("wide", b"x"))
         for queue in admin.queues("wide"):
             admin.commit("wide-reader", queue, 0)
-    tab.log_in("operator")
-    tab.show("topic?name=wide")
+    tab.log_in("operator", "topic?name=wide")
     page = tab.page
 
     def begin() -> None:
@@ -226,8 +190,7 @@ def test_messages_of_a_range_come_page_by_page_in_their_order(tab: Tab, site: Si
     with Producer("shop", name_servers=site.namesrv) as producer:
         for number in range(130):
             producer.send(Message("many", f"number {number}".encode()))
-    tab.log_in("operator")
-    tab.show("messages?topic=many")
+    tab.log_in("operator", "messages?topic=many")
     page = tab.page
     expect(page.locator(".count")).to_have_text("100 of 100")
     expect(page.get_by_text("number 0", exact=True)).to_be_visible()
@@ -249,8 +212,7 @@ def test_dead_letters_show_why_and_are_exported_and_sent_again(tab: Tab, site: S
             letter = Message("%DLQ%failing", b"dead", keys=["d-1"])
             letter.properties |= {"RETRY_TOPIC": "retried", "ERROR_TEXT": "division by zero"}
             producer.send(letter)
-    tab.log_in("operator")
-    tab.show("dead-letters")
+    tab.log_in("operator", "dead-letters")
     page = tab.page
     expect(page.get_by_text("division by zero (0 attempts)")).to_be_visible()
     page.get_by_role("link", name="failing").click()

@@ -142,7 +142,12 @@ class Changes(AccessChanges, PeopleChanges):
                 return await producer.send(message)
 
         return await self._make(
-            who, "message.send", cluster, topic, work, after=lambda sent: {"id": sent.message_id, "bytes": len(body)}
+            who,
+            "message.send",
+            cluster,
+            topic,
+            work,
+            after=lambda sent: {"id": sent.message_id, "bytes": len(body.encode())},
         )
 
     async def resend(self, who: Visitor, cluster: Cluster, message: ReceivedMessage) -> SendResult:
@@ -292,6 +297,7 @@ class Changes(AccessChanges, PeopleChanges):
             cluster,
             message_id,
             lambda: cluster.admin.end_transaction(message_id, commit=commit),
+            before="open",
             after="commit" if commit else "rollback",
         )
 

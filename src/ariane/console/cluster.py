@@ -121,15 +121,21 @@ class Cluster:
         except TimeoutError:
             raise ArianeError(f"the cluster did not answer within {PATIENCE:.0f} s") from None
         finally:
-            self._flights.pop(key, None)
+            own = self._flights.get(key)
+            current = own is not None and own.task is asyncio.current_task()
+            if current:
+                del self._flights[key]
         now = self._clock.monotonic()
         self._known = {other: entry for other, entry in self._known.items() if entry[0] > now}
-        self._known[key] = (now + max(seconds, (now - begun) / SHARE), answer)  # a large cluster is asked less often
+        if current:  # nothing was changed since it began
+            # A large cluster is asked less often.
+            self._known[key] = (now + max(seconds, (now - begun) / SHARE), answer)
         return answer
 
     def forget(self) -> None:
-        """Ask again: something was changed."""
+        """Ask again: something was changed. Queries under way answer those who wait for them, and are not kept."""
         self._known.clear()
+        self._flights.clear()
 
     async def brokers(self) -> list[BrokerStatus]:
         """Every broker with its figures."""

@@ -1,6 +1,5 @@
 """Changes of the console itself: its users, and its alarm rules."""
 
-from contextlib import suppress
 from dataclasses import asdict
 
 from ariane.console.alarms import AlarmRules, Notice, RulesFile
@@ -36,18 +35,17 @@ class PeopleChanges(Door):
         async def work() -> str:
             return self._users.reset(name)
 
-        return await self._make(who, "user.reset", None, name, work)
+        known = self._users.get(name)
+        before = None if known is None else "one-time password" if known.one_time else "own password"
+        return await self._make(who, "user.reset", None, name, work, before=before, after="one-time password")
 
     async def set_user_role(self, who: Visitor, name: str, role: Role) -> None:
         """Change a user's role; it counts at once."""
-        before = None
-        with suppress(AttributeError):
-            before = self._users.get(name).role.name.lower()  # type: ignore[union-attr]
 
         async def work() -> None:
             self._users.set_role(name, role)
 
-        await self._make(who, "user.role", None, name, work, before=before, after=role.name.lower())
+        await self._make(who, "user.role", None, name, work, before=self._role(name), after=role.name.lower())
 
     async def remove_user(self, who: Visitor, name: str) -> None:
         """Delete a user, which ends the user's sessions."""
@@ -55,7 +53,11 @@ class PeopleChanges(Door):
         async def work() -> None:
             self._users.remove(name)
 
-        await self._make(who, "user.remove", None, name, work)
+        await self._make(who, "user.remove", None, name, work, before=self._role(name))
+
+    def _role(self, name: str) -> str | None:
+        known = self._users.get(name)
+        return None if known is None else known.role.name.lower()
 
     async def change_rules(self, who: Visitor, rules: AlarmRules, expected: AlarmRules) -> None:
         """Replace the alarm rules; refused when somebody else did after the page was loaded."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from nicegui import ui
 
 from ariane.console.access import Account, BrokerAccess, having, may, read_access
-from ariane.console.pages.dialogs import ask, confirm
+from ariane.console.pages.dialogs import ask, confirm, show_once
 from ariane.console.pages.frame import empty, panel, title
 from ariane.console.pages.tables import Column, DataTable, Row
 from ariane.console.pages.view import View
@@ -231,7 +231,7 @@ async def edit(view: View, key: str | None) -> None:
         return
     work = view.console.changes.update_account(view.visitor, view.cluster, account, secret, known, addresses)
     if await view.made(work, view.t("done")) and secret is not None:
-        show_secret(view, account.access_key, secret)
+        show_once(view, account.access_key, view.t("access.secret.once"), secret)
 
 
 def lines(text: str | None) -> tuple[str, ...]:
@@ -258,18 +258,6 @@ def shown(view: View, value: object) -> str:
     if isinstance(value, bool):
         return view.t("yes" if value else "no")
     return ", ".join(value) or "-" if isinstance(value, tuple) else str(value) or "-"
-
-
-def show_secret(view: View, key: str, secret: str) -> None:
-    """Show a new secret once; it is stored by the brokers only."""
-    with ui.dialog().props("persistent") as dialog, ui.card().classes("dialog"):
-        dialog.props["aria-label"] = key
-        ui.label(key).classes("dialog-title mono")
-        ui.label(view.t("access.secret.once")).classes("dialog-text")
-        ui.label(secret).classes("body-text").mark("secret")
-        ui.button(view.t("close"), on_click=dialog.close).props("flat no-caps")
-    dialog.on("hide", dialog.delete)
-    dialog.open()
 
 
 async def delete(view: View, key: str | None) -> None:

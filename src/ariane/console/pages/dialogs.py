@@ -34,6 +34,18 @@ async def confirm(
     return answer is True and (typed is None or typed.value == word)
 
 
+def show_once(view: View, title: str, text: str, secret: str) -> None:
+    """Show a secret that is stored nowhere; a click beside the dialog does not close it."""
+    with ui.dialog().props("persistent") as dialog, ui.card().classes("dialog"):
+        dialog.props["aria-label"] = title
+        ui.label(title).classes("dialog-title mono")
+        ui.label(text).classes("dialog-text")
+        ui.label(secret).classes("body-text").mark("secret")
+        ui.button(view.t("close"), on_click=dialog.close).props("flat no-caps")
+    dialog.on("hide", dialog.delete)
+    dialog.open()
+
+
 async def ask(
     view: View, title: str, text: str, fields: Callable[[], Callable[[], dict[str, Any]]], button: str
 ) -> dict[str, Any] | None:

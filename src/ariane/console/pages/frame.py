@@ -50,7 +50,8 @@ body { font-family: system-ui, "Noto Sans CJK SC", sans-serif; }
 .nav-item:hover { background: var(--ground); } .nav-item .q-icon { color: var(--soft); font-size: 1.25rem; }
 .nav-item[aria-current=page] { background: color-mix(in srgb, var(--accent) 14%, transparent); font-weight: 600; }
 .nav-item[aria-current=page] .q-icon { color: var(--accent); }
-a:focus-visible, button:focus-visible { outline: 3px solid #5eead4 !important; outline-offset: 2px; }
+a:focus-visible, button:focus-visible, [tabindex]:focus-visible { outline: 3px solid #5eead4 !important;
+  outline-offset: 2px; }
 .content { max-width: 90rem; margin: 0 auto; padding: 1.25rem; width: 100%; gap: 1rem; }
 .page-title { font-size: 1.5rem; font-weight: 650; letter-spacing: -.02em; line-height: 1.25; margin: 0;
   overflow-wrap: anywhere; }
@@ -144,6 +145,12 @@ KEYS: Final = """
     }
     prefix = !prefix && event.key === 'g';
   });
+  const reach = () => {  // what scrolls can be scrolled by keys
+    for (const one of document.querySelectorAll('.q-table__middle:not([tabindex]), .body-text:not([tabindex])')) {
+      one.tabIndex = 0;
+    }
+  };
+  new MutationObserver(reach).observe(document, {childList: true, subtree: true});
 })();
 </script>
 """

@@ -6,7 +6,7 @@ from typing import Any
 
 from nicegui import ui
 
-from ariane.console.pages.dialogs import ask, confirm
+from ariane.console.pages.dialogs import ask, confirm, show_once
 from ariane.console.pages.frame import title
 from ariane.console.pages.tables import Column, DataTable
 from ariane.console.pages.view import View
@@ -111,22 +111,19 @@ async def add(view: View) -> None:
     if asked is not None:
         name = str(asked["name"]).strip()
         work = view.console.changes.add_user(view.visitor, name, Role[str(asked["role"])])
-        await show_password(view, name, await view.attempt(work))
-
-
-async def show_password(view: View, name: str, password: str | None) -> None:
-    """Show a one-time password once."""
-    if password is not None:
-        await confirm(view, name, view.t("user.password"), show=lambda: ui.label(password).classes("body-text"))
+        password = await view.attempt(work)
+        if password is not None:
+            show_once(view, name, view.t("user.password"), password)
 
 
 async def set_role(view: View, name: str | None) -> None:
     """Ask for a role, then give it to a user."""
-    if name is None:
+    known = None if name is None else view.console.users.get(name)
+    if name is None or known is None:
         return
 
     def fields() -> Callable[[], dict[str, Any]]:
-        role = ui.select(roles(view), value="VIEWER", label=view.t("column.role")).classes("w-full")
+        role = ui.select(roles(view), value=known.role.name, label=view.t("column.role")).classes("w-full")
         return lambda: {"role": role.value}
 
     asked = await ask(view, view.t("user.role"), name, fields, view.t("confirm"))
@@ -138,7 +135,9 @@ async def set_role(view: View, name: str | None) -> None:
 async def reset(view: View, name: str | None) -> None:
     """Ask, then give a user a new one-time password."""
     if name is not None and await confirm(view, view.t("user.reset"), view.t("user.reset.text", name=name)):
-        await show_password(view, name, await view.attempt(view.console.changes.reset_user(view.visitor, name)))
+        password = await view.attempt(view.console.changes.reset_user(view.visitor, name))
+        if password is not None:
+            show_once(view, name, view.t("user.password"), password)
 
 
 async def remove(view: View, name: str | None) -> None:

@@ -155,6 +155,11 @@ class DataTable:
     async def fill(self, rows: list[Row]) -> None:
         """Take new rows, and keep filter, order and page."""
         self._rows = rows
+        keys = {row[self._key] for row in rows}
+        if any(
+            row[self._key] not in keys for row in self._table.selected
+        ):  # Quasar keeps and counts rows that are gone
+            self._table.selected = [row for row in self._table.selected if row[self._key] in keys]
         self._field.set_visibility(not self._small or len(rows) > FEW or bool(self._filter))
         self._table.props["no-data-label"] = self._empty
         self._table.props.pop("loading", None)
