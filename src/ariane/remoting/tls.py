@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ariane.errors import ProtocolError
+from ariane.errors import ConfigError, ProtocolError
 from ariane.remoting.certificates import ContextSource, self_signed_context
-from ariane.settings import ConfigError
 
 _HANDSHAKE = 0x16  # first byte of a TLS client's first record; as a frame length it would be 369 MB
 _CHUNK = 1 << 18

@@ -11,7 +11,8 @@
 Text and facts of the host are arguments, nothing is read here; only `edit.rewrite` writes a file.
 """
 
-from ariane.settings.errors import ConfigError, NotUpdatable
+from ariane.errors import ConfigError
+from ariane.settings.errors import NotUpdatable
 from ariane.settings.host import Host
 from ariane.settings.options import LONG_MAX, Option, OptionTable, Value, absent, ignored, java_text
 from ariane.settings.properties import Entry, format_properties, parse_properties

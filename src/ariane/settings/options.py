@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ariane.settings.errors import ConfigError
+from ariane.errors import ConfigError
 from ariane.settings.host import Host
 
 Value = str | int | float | bool

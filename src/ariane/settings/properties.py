@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ariane.settings.errors import ConfigError
+from ariane.errors import ConfigError
 
 BLANKS = " \t\f"
 NATURAL_LINE_END = re.compile(r"\r\n|\n|\r")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ariane.settings.errors import ConfigError, NotUpdatable
+from ariane.errors import ConfigError
+from ariane.settings.errors import NotUpdatable
 from ariane.settings.host import Host
 from ariane.settings.options import Option, OptionTable, Value, java_text
 from ariane.settings.properties import Entry, parse_properties
