@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import msgspec
+
 KEYS: Final = "KEYS"  # property names; the values are RocketMQ's
 TAGS: Final = "TAGS"
 WAIT: Final = "WAIT"
@@ -194,8 +196,7 @@ def _check_properties(properties: dict[str, str]) -> None:
             raise ValueError(f"property {name!r}={value!r} would be lost: brokers keep no empty names and values")
 
 
-@dataclass(slots=True, frozen=True, order=True)
-class MessageQueue:
+class MessageQueue(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
     """One queue of a topic on one broker."""
 
     topic: str
