@@ -33,7 +33,7 @@ def encode_batch(items: list[BatchItem]) -> bytes:
 def encode_item(flag: int, body: bytes, properties: bytes) -> bytes:
     """Encode one message of a batch."""
     total = _FIXED + len(body) + len(properties)
-    return _HEAD.pack(total, 0, 0, flag, len(body)) + body + _I16.pack(len(properties)) + properties
+    return b"".join([_HEAD.pack(total, 0, 0, flag, len(body)), body, _I16.pack(len(properties)), properties])
 
 
 def decode_batch(buffer: bytes) -> list[BatchItem]:

@@ -57,7 +57,8 @@ class Batcher:
     ) -> None:
         self._sender = sender
         self._packer = packer
-        self._options = options
+        self._delay = options.batch_delay
+        self._most = options.batch_bytes
         self._spawn = spawn
         self._open: dict[Key, _Batch] = {}
         self._last: dict[Key, asyncio.Task[None]] = {}  # of each chosen queue, the batch that was sent last
@@ -67,18 +68,20 @@ class Batcher:
         """Send a message in a batch, or alone if no other is submitted in time; the future is its own result."""
         message_id, item = self._packer.item(message)  # an invalid message is an error for its own caller only
         key = (message.topic, queue, message.properties.get(WAIT))
+        size = stored_size(message, item)
         batch = self._open.get(key)
-        if batch is not None and batch.built.size + stored_size(message, item) > self._options.batch_bytes:
+        if batch is not None and batch.built.size + size > self._most:
             self._close(key)
             batch = None
         if batch is None:
             batch = self._open[key] = _Batch()
-            batch.timer = self._loop.call_later(self._options.batch_delay, self._close, key)
+            batch.timer = self._loop.call_later(self._delay, self._close, key)
         result: asyncio.Future[SendResult] = self._loop.create_future()
-        batch.built.add(message, message_id, item)
+        batch.built.add(message_id, item, size)
         batch.messages.append(message)
         batch.results.append(result)
-        batch.timeout = max(batch.timeout, timeout)
+        if timeout > batch.timeout:
+            batch.timeout = timeout
         return result
 
     def close(self) -> None:
@@ -134,7 +137,8 @@ class Batcher:
         kept = [number for number, result in enumerate(batch.results) if not result.done()]
         built, batch.built = batch.built, BatchBuilder()
         for number in kept:
-            batch.built.add(batch.messages[number], built.ids[number], built.items[number])
+            message, item = batch.messages[number], built.items[number]
+            batch.built.add(built.ids[number], item, stored_size(message, item))
         batch.messages = [batch.messages[number] for number in kept]
         batch.results = [batch.results[number] for number in kept]
 

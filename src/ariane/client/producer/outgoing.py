@@ -126,10 +126,11 @@ class Packer:
         batch = BatchBuilder()
         for message in messages:
             message_id, item = self.item(message)
-            if batch.ids and batch.size + stored_size(message, item) > self._options.max_message_size:
+            size = stored_size(message, item)
+            if batch.ids and batch.size + size > self._options.max_message_size:
                 yield self.pack_batch(messages[0], batch)
                 batch = BatchBuilder()
-            batch.add(message, message_id, item)
+            batch.add(message_id, item, size)
         yield self.pack_batch(messages[0], batch)
 
     def pack_batch(self, first: Message, batch: "BatchBuilder") -> Outgoing:
@@ -164,11 +165,11 @@ class BatchBuilder:
         self.size = 0
         """How many bytes the messages take in the store."""
 
-    def add(self, message: Message, message_id: str, item: bytes) -> None:
-        """Add a message."""
+    def add(self, message_id: str, item: bytes, size: int) -> None:
+        """Add a message that takes `size` bytes in the store."""
         self.items.append(item)
         self.ids.append(message_id)
-        self.size += stored_size(message, item)
+        self.size += size
 
 
 def stored_size(message: Message, item: bytes) -> int:

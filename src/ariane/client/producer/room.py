@@ -34,10 +34,12 @@ class Room:
 
     def leave(self, size: int) -> None:
         """Release room, and admit the waiters that fit now."""
-        let_in: list[_Waiter] = []
         with self._lock:
             self._count -= 1
             self._bytes -= size
+            if not self._waiting:
+                return
+            let_in: list[_Waiter] = []
             while self._waiting and self._fits(self._waiting[0].size):
                 waiter = self._waiting.popleft()
                 waiter.is_in = True

@@ -118,8 +118,9 @@ class _Open:
         self._none.set()
 
     def add(self) -> None:
+        if not self.count:
+            self._none.clear()
         self.count += 1
-        self._none.clear()
 
     def finish(self, batch: Batch) -> None:
         try:
