@@ -51,6 +51,7 @@ HOT = [
     "src/ariane/store/log/log_file.py",
     "src/ariane/store/log/log.py",
     "src/ariane/store/log/commitlog.py",
+    "src/ariane/dledger/plain_part.py",
     "src/ariane/dledger/log.py",
     "src/ariane/store/queue/consumequeue.py",
     "src/ariane/store/queue/table.py",

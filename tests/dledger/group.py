@@ -27,7 +27,9 @@ class Running:
 
     def __init__(self, options: MemberOptions, root: Path, env: Env, file_size: int) -> None:
         self.root = root
-        self.files = LedgerFiles(ledger_folder(root, options.id), env.files, index_file_units=1 << 12)
+        self.files = LedgerFiles(
+            ledger_folder(root, options.id), env.files, root / "commitlog", index_file_units=1 << 12
+        )
         store_options = StoreOptions(
             root=root,
             commitlog=self.files.folder / "data",

@@ -38,14 +38,20 @@ ASK_TIMEOUT: Final = 1.0  # seconds for another member to send its tables
 
 
 def ledger_files(options: BrokerOptions, env: Env) -> LedgerFiles:
-    """The files of this broker's ledger; StoreDamaged when the folder holds the log of a plain broker."""
-    plain = Path(options.store_path_commit_log)
-    if log_names(env.files, plain):
-        raise StoreDamaged(
-            f"{plain} holds the messages of a broker without DLedger, which a ledger does not continue: start with an "
-            "empty storePathRootDir and send them again, or set enableDLegerCommitLog=false; nothing was changed"
-        )
-    return LedgerFiles(ledger_folder(Path(options.store_path_root_dir), options.dledger_self_id), env.files)
+    """The files of this broker's ledger, which continues the commitlog of a broker without DLedger if there is one."""
+    folder = ledger_folder(Path(options.store_path_root_dir), options.dledger_self_id)
+    return LedgerFiles(folder, env.files, Path(options.store_path_commit_log))
+
+
+def refuse_ledger(options: BrokerOptions, env: Env) -> None:
+    """Raise StoreDamaged when a broker without DLedger would start on the folder of a member, whose log it ignores."""
+    root = Path(options.store_path_root_dir)
+    for name in env.files.list(root):
+        if name.startswith("dledger-") and log_names(env.files, root / name / "data"):
+            raise StoreDamaged(
+                f"{root / name} holds the messages of a DLedger member, which a broker without DLedger does not serve: "
+                "set enableDLegerCommitLog=true, or move that folder away to do without them; nothing was changed"
+            )
 
 
 def slave_id(options: BrokerOptions) -> int:
@@ -138,7 +144,9 @@ class LedgerGroup:
         if scrub.found:
             rows["ledgerDamagedEntries"] = str(len(scrub.damaged))
             rows["ledgerRepairedEntries"] = str(scrub.repaired)
-        if problem := member.frozen or member.outside:
+        if member.ledger.divide:
+            rows["ledgerStart"] = str(member.ledger.divide)
+        if problem := member.frozen or member.outside or member.waiting:
             rows["ledgerProblem"] = problem
         return rows
 

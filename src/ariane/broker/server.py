@@ -32,7 +32,7 @@ from ariane.broker.filters.handler import FiltersHandler
 from ariane.broker.filters.modules import FilterModules
 from ariane.broker.filters.servers import FilterServers
 from ariane.broker.handlers import request_table
-from ariane.broker.ledger import LedgerGroup, ledger_files, slave_id
+from ariane.broker.ledger import LedgerGroup, ledger_files, refuse_ledger, slave_id
 from ariane.broker.message_writer import MessageWriter
 from ariane.broker.metrics.monitor import Monitor
 from ariane.broker.metrics.parts import add_filters, add_timers
@@ -144,6 +144,8 @@ class Broker:
         clock, files, random = env.clock, env.files, env.random
         self.live = live = LiveOptions(options)
         self.started_ms = 0
+        if not options.dledger_enable:
+            refuse_ledger(options, env)
         ledger = ledger_files(options, env) if options.dledger_enable else None
         make_log = CommitLog if ledger is None else ledger.make_log
         self.store = store = MessageStore(store_options(options, delay_of(options)), env, make_log)

@@ -7,6 +7,7 @@ from ariane.dledger.entry import INDEX_FILE_UNITS, LedgerFraming
 from ariane.dledger.index import LedgerIndex
 from ariane.dledger.log import LedgerLog
 from ariane.dledger.members_file import MembersFile, Stored
+from ariane.dledger.plain_part import PlainPart
 from ariane.dledger.state_files import (
     LedgerCheckpoint,
     load_checkpoint,
@@ -17,7 +18,9 @@ from ariane.dledger.state_files import (
 from ariane.env import Files
 from ariane.raft import Entry, HardState, LogStart, Membership
 from ariane.raft import Log as RaftLog
+from ariane.store.layout import log_names
 from ariane.store.log.allocate import Allocator
+from ariane.store.recovery.load import commitlog_file_size
 
 
 def ledger_folder(root: Path, member: str) -> Path:
@@ -28,22 +31,36 @@ def ledger_folder(root: Path, member: str) -> Path:
 class LedgerFiles:
     """Opens a member's files. `make_log` creates the log of its store; the rest is known when that store is open."""
 
-    def __init__(self, folder: Path, files: Files, *, index_file_units: int = INDEX_FILE_UNITS) -> None:
+    def __init__(
+        self, folder: Path, files: Files, plain: Path | None = None, *, index_file_units: int = INDEX_FILE_UNITS
+    ) -> None:
+        """`plain` is the folder of the commitlog of a broker that ran without DLedger before, if there may be one."""
         self.folder = folder
         self.log: LedgerLog
         self._files = files
         self._index_file_units = index_file_units
         self._currterm = folder / "currterm"
         self._checkpoint = folder / "checkpoint"
+        self._plain = None if plain is None else PlainPart(plain, folder / "converted", files)
         self.members = MembersFile(files, folder / "members")
         """The configurations of the group that this member knows."""
 
     def make_log(self, data: Path, file_size: int, files: Files, allocator: Allocator, _: bool) -> LedgerLog:
-        """Make the log, to be loaded by the store."""
+        """Make the log, to be loaded by the store. A ledger that continues a plain log has files of the same size."""
+        if self._plain is not None and not log_names(files, data):
+            file_size = commitlog_file_size(files, self._plain.folder, file_size, [])
         checkpoint = load_checkpoint(files, self._checkpoint)
         index = LedgerIndex(self.folder / "index", files, self._index_file_units)
         self.log = LedgerLog(
-            data, file_size, files, allocator, LedgerFraming(), index, checkpoint.end_index, checkpoint.committed_index
+            data,
+            file_size,
+            files,
+            allocator,
+            LedgerFraming(),
+            index,
+            checkpoint.end_index,
+            checkpoint.committed_index,
+            self._plain,
         )
         return self.log
 

@@ -3,6 +3,10 @@
 A leader appends own entries by `reserve` and `commit`, as in every log; `commit` completes their checksums and passes
 them to `appended`, which proposes them. A follower appends its leader's entries by `append_entry`. `visible` is the
 end of the committed entries, where reading stops.
+
+A broker that ran without DLedger before has plain files below the ledger (`plain_part`): the oldest of `files`, up to
+`divide`. The first `load` of such a folder finds no ledger; recovery then finds the end of the plain log as that of
+every commitlog, and `recovered` starts the ledger.
 """
 
 from collections.abc import Callable
@@ -19,13 +23,14 @@ from ariane.dledger.entry import (
     unit_is_whole,
 )
 from ariane.dledger.index import LedgerIndex
+from ariane.dledger.plain_part import PlainPart
 from ariane.env import Files
 from ariane.protocol.checksum import crc32
 from ariane.store.layout import file_name
 from ariane.store.log.allocate import Allocator
 from ariane.store.log.commitlog import CommitLog
 from ariane.store.log.framing import BLANK_LENGTH
-from ariane.store.log.log_file import LogFile
+from ariane.store.log.log_file import LogFile, LogSegment
 from ariane.store.units.reading import END_OF_FILE, UNIT
 
 NO_LIMIT: Final = 1 << 62
@@ -45,11 +50,16 @@ class LedgerLog(CommitLog):
         index: LedgerIndex,
         end_index: int,
         committed_index: int,
+        plain: PlainPart | None = None,
     ) -> None:
         super().__init__(folder, file_size, files, allocator, False, framing)
         self.entries = framing
         self.index = index
         self.visible = NO_LIMIT
+        self.plain = plain
+        """The plain files below the ledger, if this member can have some."""
+        self.divide = 0
+        """Where the plain files end and the ledger begins; 0 when there are no plain files."""
         self.first_index = -1
         self.end_index = end_index
         """The last entry known to be durable at the last checkpoint; -1 when there is none."""
@@ -67,21 +77,40 @@ class LedgerLog(CommitLog):
         """The index of the last entry; one less than the first when there is none."""
         return self.entries.next_index - 1
 
+    @property
+    def start(self) -> int:
+        """The first offset of the ledger's oldest file; 0 when there is none."""
+        return max(self.divide, self.min_offset, 0)
+
     # -- opening --------------------------------------------------------------------------------------------------
 
     def load(self) -> None:
         super().load()
+        plain = self.plain if self.plain is not None and self.plain.exists else None
         if not self.files:
-            self.checked_end = 0
-            self.lost_committed = self.committed_index >= 0
+            self.lost_committed = 0 <= self.committed_index < NO_LIMIT
+            self.committed_index = -1
+            if plain is None:
+                self.checked_end = 0
+                return
+            self.files = plain.open(self.file_size)
+            self.divide = self.files[-1].base + self.file_size
+            self._place(self.divide)  # recovery finds the end of the messages, and calls `recovered`
             return
+        below: list[LogFile] = []
+        if plain is not None:
+            below = plain.open(self.file_size)
+            plain.check(below, self.file_size, self.files[0].base)
         head = header_at(self.files[0].memory, 0)
         if head is not None and head.position == self.files[0].base:
             self.first_index = head.index
         self._check()
         self.lost_committed = self.last_index < self.committed_index < NO_LIMIT
         self.committed_index = min(self.committed_index, self.last_index)
-        self.checked_end = self.end_of(self.committed_index)
+        if below:
+            self.divide, self.min_offset = self.files[0].base, below[0].base
+            self.files = below + self.files
+        self.checked_end = self._readable(self.end_of(self.committed_index))
         self.end = self.files[-1].base + self.file_size  # recovery reads whole files and stops at `checked_end`
 
     def _check(self) -> None:
@@ -138,10 +167,32 @@ class LedgerLog(CommitLog):
         return whole
 
     def recovered(self, end: int) -> int:
+        if self.checked_end < 0:
+            return self._start_ledger(end)
         self.visible = end
         self.end = min(self.stored, end)
         self.flushed = self.stored
         return 0
+
+    def _start_ledger(self, end: int) -> int:
+        """Close the plain log at `end` and create the first file of the ledger: from then on, the store is converted.
+
+        Every step can be repeated, because a crash before the last one leaves a plain log.
+        """
+        plain = self.plain
+        assert plain is not None
+        while len(self.files) > 1 and self.files[-1].base > end:  # made ahead, and never used
+            unused = self.files.pop()
+            unused.close()
+            self._files.remove(unused.path)
+        self._files.sync_folder(plain.folder)
+        dropped = plain.close_last(self.files[-1], end)
+        self.divide = self.files[-1].base + self.file_size
+        self._place(self.divide)
+        self._start_file(self.divide)
+        self.flushed = self.divide
+        self.show(self.divide)
+        return dropped
 
     # -- appending own entries ------------------------------------------------------------------------------------
 
@@ -269,10 +320,18 @@ class LedgerLog(CommitLog):
         at = position - file.base
         return bytes(file.memory[at : at + size])
 
+    def header_of(self, at: int) -> int:
+        return 0 if at < self.divide else self.header
+
+    def kind_at(self, file: LogSegment, at: int) -> int:
+        if file.base < self.divide and self.plain is not None:
+            return self.plain.kind_at(file.memory, at)
+        return self.entries.kind_at(file.memory, at)
+
     def end_of(self, index: int) -> int:
-        """The end position of the entry `index`; the start of the log when there is no such entry."""
+        """The end position of the entry `index`; the start of the ledger when there is no such entry."""
         found = self.index.get(index) if self.first_index <= index <= self.last_index else None
-        return max(self.min_offset, 0) if found is None else found[0] + found[1]
+        return self.start if found is None else found[0] + found[1]
 
     def first_from(self, position: int) -> int:
         """The index of the first entry at or after `position`, or the next one when there is none."""
@@ -288,8 +347,12 @@ class LedgerLog(CommitLog):
 
     def show(self, end: int) -> None:
         """Let readers see the log up to `end`, the end of a committed entry."""
-        self.visible = end
-        self.end = min(self.stored, end)
+        self.visible = self._readable(end)
+        self.end = min(self.stored, self.visible)
+
+    def _readable(self, end: int) -> int:
+        """Where reading ends if the committed entries end at `end`: without any, at the last message before them."""
+        return self.plain.end if end <= self.divide and self.plain is not None else end
 
     # -- changing the ends ----------------------------------------------------------------------------------------
 
@@ -306,8 +369,13 @@ class LedgerLog(CommitLog):
         return super().truncate(end)
 
     def clear(self, position: int) -> None:
-        """Drop all entries; the next one is at `position`, or in the file that holds it."""
-        self.truncate(max(self.min_offset, 0))
+        """Drop all entries and plain files; the next entry is at `position`, or in the file that holds it."""
+        while self.files and self.files[0].base < self.divide:  # oldest first: what remains is a log at any time
+            file = self.drop_first()
+            file.close()
+            self._files.remove(file.path)
+            self._files.sync_folder(file.path.parent)
+        self.truncate(self.start)
         while self.files:
             file = self.files.pop()
             file.close()
@@ -319,9 +387,14 @@ class LedgerLog(CommitLog):
         self.flushed = position
 
     def expendable(self) -> LogFile | None:
-        """As in every log; but two committed entries must follow, because the core's log begins with the second."""
+        """As in every log; but two committed entries must follow, because the core's log begins with the second.
+
+        A plain file needs none; the last one is deleted like the others.
+        """
         if len(self.files) < 2:
             return None
+        if self.files[0].base < self.divide:
+            return self.files[0]
         following = self.files[1]
         first = header_at(following.memory, 0)
         second = None if first is None else header_at(following.memory, first.size)
@@ -331,6 +404,11 @@ class LedgerLog(CommitLog):
 
     def drop_first(self) -> LogFile:
         first = super().drop_first()
+        if first.base < self.divide:
+            if self.min_offset >= self.divide and self.plain is not None:
+                self.divide = 0
+                self.plain.forget()
+            return first
         entry = header_at(self.files[0].memory, 0)
         if entry is not None:
             self.first_index = entry.index

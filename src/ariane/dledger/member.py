@@ -32,6 +32,7 @@ from ariane.raft import (
     AppendEntries,
     Entry,
     HardState,
+    Heartbeat,
     Membership,
     MembershipRefused,
     Message,
@@ -52,6 +53,10 @@ _RETRY: Final = 0.5  # seconds between checks of a failed disk
 _FOLLOW: Final = 0.2  # seconds between checks whether a learner has caught up
 _PREFER: Final = 1.0  # seconds between checks for a preferred leader
 _NEARLY_ALL: Final = 1000  # entries that a preferred leader may lack
+_COPY: Final = (
+    "stop the members, copy commitlog, consumequeue, index and config of one of them to the others, and start again; "
+    "or start a group of one and add empty members"
+)
 _STOP: Final = 3.0  # seconds allowed for the last entries to become durable
 
 
@@ -102,6 +107,7 @@ class Member:
             lambda id, address: Peer(id, address, self._client, env.clock, self.metadata, self._identified),
         )
         self._outside = ""
+        self._waiting = ""
         self._members_seen: tuple[int, bool, bool] | None = None  # changes with the configuration
         self._was_member = False
         self._changing: Membership | None = None
@@ -257,6 +263,17 @@ class Member:
         """Why this member does not belong to its group; empty when it does."""
         return self._outside
 
+    @property
+    def waiting(self) -> str:
+        """Why this member does not begin its work; empty when it has begun, or has nothing to complain about."""
+        return self._waiting if self._node is None else ""
+
+    @property
+    def plain(self) -> str:
+        """The fingerprint of the plain commitlog below the ledger; empty when there is none."""
+        plain = self._files.log.plain
+        return plain.fingerprint if plain is not None else ""
+
     def metadata(self, to: str) -> Metadata:
         """The status that this member reports of itself."""
         node, ledger, membership = self._node, self._files.log, self.membership
@@ -278,7 +295,8 @@ class Member:
                 learners=sorted(membership.learners),
                 membersIndex=node.log.membership_index if node is not None else -1,
                 membersCommitted=node is None or node.log.membership_index <= node.log.commit_index,
-                outside=self.outside,
+                outside=self.outside or self.waiting,
+                plain=self.plain,
                 damaged=len(self.scrub.damaged),
                 repaired=self.scrub.repaired,
             ),
@@ -346,6 +364,16 @@ class Member:
         node = self._node
         if node is None or self._frozen:
             return
+        if self._differs(message.source):
+            if isinstance(message, (AppendEntries, Heartbeat, ResetLog)):
+                self.freeze(f"{self._difference(message.source)}: {_COPY}")
+            return  # it must not lead this member
+        if records and self._begins_elsewhere(message):
+            self.freeze(
+                f"the ledger of {message.source} does not begin at {self._files.log.divide}, where the plain commitlog "
+                f"of this member ends: {_COPY}"
+            )
+            return
         if records and not self._fits(message, records, node):
             log.error(
                 "%s has sent entries that do not fit into this log: mappedFileSizeCommitLog must be the same on all "
@@ -367,6 +395,28 @@ class Member:
         finally:
             self._incoming = {}
 
+    def _begins_elsewhere(self, message: Message) -> bool:
+        """Whether a leader's entries do not continue the plain commitlog of this member, which has none of them yet."""
+        ledger = self._files.log
+        if not ledger.divide or ledger.last_index >= 0:
+            return False
+        if isinstance(message, ResetLog):  # it would delete messages that the group never had
+            return True
+        first = message.entries[0] if isinstance(message, AppendEntries) else None
+        return first is not None and first.index == 0 and first.position != ledger.divide
+
+    def _differs(self, id: str) -> bool:
+        """Whether another member has a plain commitlog that is not the same as this member's."""
+        told = self._answers.get(id)
+        return told is not None and told.ariane is not None and "" != self.plain != told.ariane.plain != ""
+
+    def _difference(self, *ids: str) -> str:
+        """Describe the plain commitlogs of this and other members."""
+        plains = {id: told.ariane.plain for id in ids if (told := self._answers.get(id)) and told.ariane is not None}
+        return "the plain commitlogs differ (end and checksum): " + ", ".join(
+            f"{id} has {plain or 'none'}" for id, plain in ({self.options.id: self.plain} | plains).items()
+        )
+
     def _fits(self, message: Message, records: Records, node: Node) -> bool:
         """Whether entries have the positions that this member would assign; the core handles other mismatches."""
         ledger = self._files.log
@@ -377,7 +427,9 @@ class Member:
             return True
         if node.log.term(message.prev_log_index) != message.prev_log_term:
             return True
-        end = ledger.end_of(message.prev_log_index) if message.prev_log_index >= 0 else 0
+        end = ledger.end_of(message.prev_log_index)
+        if message.prev_log_index < 0 and not ledger.files and message.entries[0].position % ledger.file_size == 0:
+            end = message.entries[0].position  # the ledger of this group continues a plain log, which is not here
         for entry in message.entries:
             if entry.position != ledger.place_after(end, entry.size):
                 return False
@@ -448,7 +500,16 @@ class Member:
             for told in self._answers.values()
             if told.ariane is not None and not told.ariane.new and not told.ariane.outside
         ]
-        if running:
+        differing = [
+            id
+            for id, told in self._answers.items()
+            if told.ariane is not None and (self._differs(id) or (told.ariane.new and told.ariane.plain != self.plain))
+        ]
+        waiting = f"{self._difference(*sorted(differing))}: {_COPY}" if differing else ""
+        if waiting != self._waiting and waiting:
+            log.error("this member waits: %s", waiting)
+        self._waiting = waiting
+        if running and not any(map(self._differs, self._answers)):
             _, peers, learners = max(running, key=lambda told: told[0])
             voters = {id: address for id, address in peers.items() if id not in learners}
             self._files.members.begin(
@@ -457,7 +518,8 @@ class Member:
             self._begin(HardState(abstaining=True))
             return
         # Apache's members do not handle lost disks; in a mixed group a member starts as they do.
-        if self._first_membership.has_quorum([*self._answers, self.options.id]):
+        agreeing = {*self._answers, self.options.id} - set(differing)
+        if self._first_membership.has_quorum(agreeing) and (self.plain or not differing):
             self._begin(HardState())
 
     def found_apache(self, peer: Peer) -> None:
@@ -673,6 +735,8 @@ class Member:
         while True:
             await self._env.clock.sleep(_FOLLOW)
             self.peers.forget_unreachable()
+            if self._waiting and self._node is None:
+                await asyncio.gather(*(peer.identify() for peer in self.peers.values() if peer.ready))
             if self.serving and not self._frozen:
                 self._changes.promote()
 

@@ -109,15 +109,18 @@ class Peer:
 
     async def _identify(self) -> None:
         """Ask for the member's kind until it answers: a suspended process accepts connections too."""
-        while self.ready:
-            try:
-                answer = Metadata.decode(await self.request(METADATA, self._metadata(self.id).encode(), ASK_TIMEOUT))
-            except ArianeError:
-                await self._clock.sleep(RECONNECT)
-                continue
-            self.tell(PeerKind.ARIANE if answer.ariane is not None else PeerKind.APACHE)
-            self._identified(self, answer)
-            return
+        while self.ready and not await self.identify():
+            await self._clock.sleep(RECONNECT)
+
+    async def identify(self) -> bool:
+        """Ask once for the member's kind and status; False when it does not answer."""
+        try:
+            answer = Metadata.decode(await self.request(METADATA, self._metadata(self.id).encode(), ASK_TIMEOUT))
+        except ArianeError:
+            return False
+        self.tell(PeerKind.ARIANE if answer.ariane is not None else PeerKind.APACHE)
+        self._identified(self, answer)
+        return True
 
     def tell(self, kind: PeerKind) -> None:
         """Record the member's kind."""

@@ -93,6 +93,8 @@ class ArianeStatus(msgspec.Struct, kw_only=True):
     repaired: int = 0
     outside: str = ""
     """Why the member does not belong to the group; empty when it does."""
+    plain: str = ""
+    """The fingerprint of the plain commitlog below its ledger; empty when it has none."""
 
 
 class Metadata(Body, kw_only=True):

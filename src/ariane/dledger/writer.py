@@ -130,6 +130,8 @@ class LedgerWriter:
             raise ValueError(f"entry {start.index - 1} did not come with the order to begin after it")
         ledger = self._files.log
         log.warning("the group has deleted what this member lacks: its log begins again at entry %d", start.index - 1)
+        if ledger.divide:
+            log.warning("the plain commitlog before the ledger is deleted too: the log has no gaps")
         self._unsynced.clear()
         members, last = self._files.members, start.index - 1
         members.put(Stored(last, start.previous_term, start.membership))  # beside the old ones: a crash may come

@@ -136,7 +136,7 @@ class Dispatcher:
         position = self.position
         general = 0  # units to read one by one: those that the scan does not know come in runs too
         while len(batch) < limit:
-            if not general and not self._log.header:
+            if not general and not self._log.header_of(position):
                 scanned, position = position, self._scan(position, limit, batch)
                 general = 64 if scanned == position else 1
                 if len(batch) >= limit:

@@ -27,6 +27,11 @@ class LedgerMember(Protocol):
         ...
 
     @property
+    def waiting(self) -> str:
+        """Why the member does not begin its work; empty when it has."""
+        ...
+
+    @property
     def outside(self) -> str:
         """Why the member does not belong to the group; empty when it does."""
         ...
@@ -102,8 +107,8 @@ def add_ledger(monitor: Monitor, member: LedgerMember) -> None:
     """The DLedger group of the broker."""
 
     def checks() -> Iterator[Check]:
-        if member.frozen or member.outside:
-            yield Check("ledger", False, member.frozen or member.outside)
+        if problem := member.frozen or member.outside or member.waiting:
+            yield Check("ledger", False, problem)
         else:
             leader = member.leader
             yield Check("ledger", leader is not None, f"term {member.term}, led by {leader or 'nobody yet'}")

@@ -17,7 +17,7 @@ from ariane.store.layout import file_name, log_names
 from ariane.store.log.allocate import Allocator
 from ariane.store.log.framing import BLANK_LENGTH, Framing, PlainFraming
 from ariane.store.log.log import Log
-from ariane.store.log.log_file import LogFile
+from ariane.store.log.log_file import LogFile, LogSegment
 from ariane.store.results import StoreDamaged
 from ariane.store.units.reading import END_OF_FILE, NOTHING, UNIT
 
@@ -50,22 +50,7 @@ class CommitLog(Log):
         self._mark = 0  # an append beyond this offset must check: the file is full, or the next one must be requested
 
     def load(self) -> None:
-        names = log_names(self._files, self.folder)
-        for before, after in pairwise(names):
-            if int(after) - int(before) != self.file_size:
-                raise StoreDamaged(
-                    f"in {self.folder} there is a gap between {before} and {after}: restore the missing file from a "
-                    "copy, or move all files before the gap away; nothing was changed"
-                )
-        for name in names:
-            path, last = self.folder / name, name == names[-1]
-            if not last and self._files.size(path) != self.file_size:
-                raise StoreDamaged(
-                    f"{path} has {self._files.size(path)} bytes, the others have {self.file_size}: restore it from a "
-                    "copy; nothing was changed"
-                )
-            # Only the newest file is written to, so only that one needs its blocks reserved.
-            self.files.append(LogFile(int(name), self._files.map(path, self.file_size, allocate=last)))
+        self.files = open_files(self._files, self.folder, self.file_size)
         if self.files:
             self._place(self.files[-1].base + self.file_size)
 
@@ -194,22 +179,22 @@ class CommitLog(Log):
         at = max(at, self.min_offset)
         while 0 <= at < self.end:
             file = self.files[(at - self.min_offset) // self.file_size]
-            kind = self._framing.kind_at(file.memory, at - file.base)
+            kind = self.kind_at(file, at - file.base)
             if kind == UNIT:
-                return at + self.header
+                return at + self.header_of(at)
             if kind != END_OF_FILE:
                 return -1
             at = self.roll(at)
         return -1
 
-    def kind_at(self, memory: memoryview, at: int) -> int:
-        return self._framing.kind_at(memory, at)
+    def kind_at(self, file: LogSegment, at: int) -> int:
+        return self._framing.kind_at(file.memory, at)
 
     def is_record(self, at: int) -> bool:
         if not self.files or not self.min_offset <= at < self.stored:
             return False
         file = self.files[(at - self.min_offset) // self.file_size]
-        return self._framing.kind_at(file.memory, at - file.base) != NOTHING
+        return self.kind_at(file, at - file.base) != NOTHING
 
     def roll(self, at: int) -> int:
         return at + self.file_size - at % self.file_size
@@ -267,6 +252,25 @@ class CommitLog(Log):
     def sync_job(self, start: int, end: int, *, rewrite: bool) -> Callable[[], None]:
         dirty = [file for file in self.files if file.base < end and file.base + self.file_size > start]
         return partial(_sync, dirty, start, end, rewrite)
+
+
+def open_files(files: Files, folder: Path, file_size: int) -> list[LogFile]:
+    """Map the files of a log, oldest first; StoreDamaged when one is missing or too short."""
+    names = log_names(files, folder)
+    for before, after in pairwise(names):
+        if int(after) - int(before) != file_size:
+            raise StoreDamaged(
+                f"in {folder} there is a gap between {before} and {after}: restore the missing file from a copy, or "
+                "move all files before the gap away; nothing was changed"
+            )
+    for name in names[:-1]:
+        if (size := files.size(folder / name)) != file_size:
+            raise StoreDamaged(
+                f"{folder / name} has {size} bytes, the others have {file_size}: restore it from a copy; nothing was "
+                "changed"
+            )
+    # Only the newest file is written to, so only that one needs its blocks reserved.
+    return [LogFile(int(name), files.map(folder / name, file_size, allocate=name == names[-1])) for name in names]
 
 
 def _sync(files: list[LogFile], start: int, end: int, rewrite: bool) -> None:

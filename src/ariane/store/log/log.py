@@ -13,7 +13,7 @@ from librt.strings import BytesWriter
 
 from ariane.env import Files
 from ariane.store.log.allocate import Allocator
-from ariane.store.log.log_file import LogFile
+from ariane.store.log.log_file import LogFile, LogSegment
 
 
 class Log(ABC):
@@ -32,7 +32,8 @@ class Log(ABC):
         self.folder = folder
         self.file_size = file_size
         self.header = header
-        """Bytes of a record before its unit. The physical offset of a unit is that of its record + `header`."""
+        """Bytes of a record before its unit, for records that are appended. The physical offset of a unit is that of
+        its record + `header`; see `header_of`."""
         self.transient = transient
         """Whether `commit` is only called at intervals (RocketMQ's transient store pool)."""
         self.min_offset = -1
@@ -116,8 +117,12 @@ class Log(ABC):
     def next_unit(self, at: int) -> int:
         """The physical offset of the first unit whose record begins at or after `at`, a record's end; -1 when none."""
 
+    def header_of(self, at: int) -> int:
+        """Bytes before the unit of the record that holds offset `at`; old files may be of a log without headers."""
+        return self.header
+
     @abstractmethod
-    def kind_at(self, memory: memoryview, at: int) -> int:
+    def kind_at(self, file: LogSegment, at: int) -> int:
         """What begins at position `at` of a file: UNIT, END_OF_FILE or NOTHING (see `units.reading`)."""
 
     @abstractmethod

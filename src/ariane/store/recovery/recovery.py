@@ -194,7 +194,8 @@ class Recovery:
         except OSError as error:  # of the index; the queues have their entries
             self._no_room(error)
             if batch:
-                self._undispatched = min(self._undispatched, batch[0].physical_offset - self._log.header)
+                first = batch[0].physical_offset
+                self._undispatched = min(self._undispatched, first - self._log.header_of(first))
         self._report.dispatched += len(batch)
         batch.clear()
         if self._table.memory() > self._options.consumequeue_memory:
@@ -231,9 +232,9 @@ class Recovery:
         resume = repair_index(self._env.files, self._index, self.checkpoint.index_time)
         if resume < 0 or resume >= start:
             return start
-        at = max(resume - self._log.header, self._log.min_offset)
+        at = max(resume - self._log.header_of(resume), self._log.min_offset)
         file = self._file_of(at)
-        return at if self._log.kind_at(file.memory, at - file.base) == UNIT else file.base
+        return at if self._log.kind_at(file, at - file.base) == UNIT else file.base
 
     def _file_of(self, at: int) -> LogSegment:
         span = self._log.span(at)
@@ -246,7 +247,7 @@ class Recovery:
         safe = self.checkpoint.safe_time(with_index=with_index)
         for base in reversed(self._log.bases()):
             file = self._file_of(base)
-            if self._log.kind_at(file.memory, 0) == UNIT and 0 < self._store_time(file, 0) <= safe:
+            if self._log.kind_at(file, 0) == UNIT and 0 < self._store_time(file, 0) <= safe:
                 break
         else:
             return self._log.min_offset
@@ -261,7 +262,7 @@ class Recovery:
         return file.base + low
 
     def _store_time(self, file: LogSegment, record: int) -> int:
-        return store_time_of(file.memory[record + self._log.header :])
+        return store_time_of(file.memory[record + self._log.header_of(file.base + record) :])
 
     def _start_near(self, physical: int) -> int:
         """The offset of a record some way before `physical`, in the last three files."""
@@ -283,8 +284,8 @@ class Recovery:
                 break
             unit = read_unit(file.memory, at, file.base + at, False, self._table)
             entry = None if unit is None else unit.queue.stored_entry(unit.queue_offset)
-            record = at - self._log.header
-            if entry is not None and entry[0] == file.base + at and self._log.kind_at(file.memory, record) == UNIT:
+            record = at - self._log.header_of(file.base + at)
+            if entry is not None and entry[0] == file.base + at and self._log.kind_at(file, record) == UNIT:
                 return record
             at += 8  # after the magic
         return -1
@@ -307,14 +308,14 @@ class Recovery:
                     unit.queue = self._table.nowhere
                 yield unit
             self._end = at
-            if at >= self._limit or unit is not None or self._log.kind_at(file.memory, at - base) != END_OF_FILE:
+            if at >= self._limit or unit is not None or self._log.kind_at(file, at - base) != END_OF_FILE:
                 return
 
     def _unit_at(self, file: LogSegment, at: int) -> Dispatched | None:
         """The unit of the record at log offset `at`; None unless it is whole."""
-        if self._log.kind_at(file.memory, at - file.base) != UNIT:
+        if self._log.kind_at(file, at - file.base) != UNIT:
             return None
-        at += self._log.header
+        at += self._log.header_of(at)
         return read_unit(file.memory, at - file.base, at, self._options.check_crc_on_recover, self._table)
 
     def _is_torn(self, file: LogSegment, unit: Dispatched) -> bool:
@@ -324,7 +325,7 @@ class Recovery:
         end = unit.physical_offset + unit.size - file.base
         if file.base + end <= self._durable_end or not has_zero_sector(file.memory, end, len(unit.properties)):
             return False
-        kind = self._log.kind_at(file.memory, end)
+        kind = self._log.kind_at(file, end)
         return self._unit_at(file, file.base + end) is None and (end + 8 > len(file.memory) or kind != END_OF_FILE)
 
 
