@@ -1,9 +1,11 @@
 """`ariane up`, `namesrv`, `broker`, and Apache's names for them, as a user starts and stops them."""
 
+import errno
 import json
 import resource
 import signal
 import socket
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -270,3 +272,18 @@ def test_a_broker_shows_the_role_that_a_promotion_gave_it(tmp_path: Path) -> Non
 
 def test_version_tells_the_form() -> None:
     assert "compiled" in run("ariane", "--version").stdout
+
+
+def test_an_address_is_found_where_interfaces_may_not_be_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> list[tuple[int, str]]:
+        raise OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol")
+
+    monkeypatch.setattr(socket, "if_nameindex", refuse)
+    ip_address(own_address())
+
+
+def test_tail_without_a_name_server_says_so_in_one_sentence() -> None:
+    done = run("ariane", "tail", "orders", "-n", f"127.0.0.1:{free_port()}")
+    assert done.returncode == 1
+    assert done.stderr.startswith("ariane: no name server answered")
+    assert "Traceback" not in done.stderr

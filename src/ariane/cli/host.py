@@ -27,11 +27,13 @@ def own_address() -> str:
 def _interface_addresses() -> list[str]:
     try:
         import fcntl
-    except ImportError:
+
+        names = [name for _, name in socket.if_nameindex()]
+    except (ImportError, OSError):  # no such calls here, or a sandbox without AF_NETLINK
         return socket.gethostbyname_ex(socket.gethostname())[2]
     addresses: list[str] = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _, name in socket.if_nameindex():
+        for name in names:
             try:
                 answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", name[:15].encode()))
             except OSError:

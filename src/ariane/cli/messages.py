@@ -76,8 +76,9 @@ class Tail:
                 looking.cancel()
                 for reader in self._readers.values():
                     reader.cancel()
-        except* ArianeError as errors:
-            raise errors.exceptions[0] from None
+        except ExceptionGroup as errors:  # `except*` would wrap what it raises in a group again
+            first = errors.exceptions[0]
+            raise (first if isinstance(first, ArianeError) else errors) from None
 
     async def _look_for_queues(self, group: asyncio.TaskGroup) -> None:
         start = self._start
