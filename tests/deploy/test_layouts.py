@@ -132,6 +132,15 @@ def test_a_unit_starts_an_installed_command_and_is_hardened(path: Path) -> None:
     assert shutil.which(program, path=os.fspath(Path(sys.executable).parent))
     assert (service["User"], service["NoNewPrivileges"], service["ProtectSystem"]) == ("ariane", "true", "strict")
     assert int(service["LimitNOFILE"]) > 65536
+    assert "AF_NETLINK" in service["RestrictAddressFamilies"]  # how a server learns this machine's addresses
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_systemd_finds_a_unit_little_exposed(path: Path) -> None:
+    program = tool("systemd-analyze", "apt-get install systemd")
+    command = [program, "security", "--offline=true", "--threshold=15", "--no-pager", os.fspath(path)]  # of 100
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_systemd_itself_accepts_the_units(tmp_path: Path) -> None:
