@@ -107,11 +107,11 @@ def api_page(page: str) -> str:
     title, sentence, _ = PAGES[page]
     lines = [f"# {title}", "", sentence, ""]
     for module, name in names_of(page):
-        lines += [f"::: {_documented(module, name)}", ""]
+        lines += [f"::: {documented(module, name)}", ""]
     return "\n".join(lines)
 
 
-def _documented(module: str, name: str) -> str:
+def documented(module: str, name: str) -> str:
     """The dotted path under which mkdocstrings finds a name: its definition, for names that are loaded on demand."""
     if module == "ariane.spark":
         return f"{home(module, name)}.{name}"
@@ -137,6 +137,9 @@ def stage(to: Path) -> dict[str, Path]:
     (to / "en" / "api").mkdir()
     for page in PAGES:
         (to / "en" / "api" / f"{page}.md").write_text(api_page(page))
+    from scripts import names  # it reads the tables above
+
+    (to / "en" / "names.md").write_text(names.page())
     for picture in (*DOCS.glob("*.png"), *DOCS.glob("*.svg")):
         shutil.copy(picture, to / "en")
     shutil.copytree(DOCS / "pictures", to / "en" / "pictures")

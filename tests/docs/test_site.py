@@ -10,7 +10,10 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from scripts import site
+from ariane.broker.config.table import BROKER_TABLE
+from ariane.filterserver.config import FILTER_SERVER_TABLE
+from ariane.namesrv.config import NAMESRV_TABLE
+from scripts import names, site
 from tests.docs.pages import DOCS, ROOT
 
 pytestmark = pytest.mark.slow  # the generator, and a browser
@@ -88,6 +91,19 @@ def test_every_public_name_is_documented(pages: dict[Path, Page], built: Path) -
             if not {f"{module}.{name}", f"{site.home(module, name)}.{name}"} & anchors:
                 missing.append(f"{module}.{name}")
     assert missing == []
+
+
+def test_every_name_option_and_command_is_listed_with_its_page(pages: dict[Path, Page], built: Path) -> None:
+    """The links themselves are checked above, with those of all pages."""
+    listed = pages[built / "names.html"].links
+    for module in PUBLIC:
+        for name in site.public_names(module):
+            assert any(link.endswith(f"#{site.documented(module, name)}") for link in listed), f"{module}.{name}"
+    text = names.page()
+    for table in (BROKER_TABLE, NAMESRV_TABLE, FILTER_SERVER_TABLE):
+        assert {option.name for option in table if option.used and f"| `{option.name}` | [" not in text} == set()
+    unguided = [line for line in text.splitlines() if line.startswith("| `ariane ") and line.endswith("|  |")]
+    assert unguided == [], "commands that no guide shows"
 
 
 def test_every_name_of_a_public_package_is_on_a_page() -> None:
