@@ -100,6 +100,15 @@ def _copy_jars(jars: Path) -> None:
 
 def run_tool(command: list[str]) -> None:
     """Run Maven or a compiler; BuildFailed carries what it said."""
-    result = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    # A short run is over before the second compiler of the JVM is worth its CPU: half of it with the first alone.
+    flags = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    result = subprocess.run(
+        command,
+        env={**os.environ, "JAVA_TOOL_OPTIONS": flags},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
     if result.returncode != 0:
         raise BuildFailed(f"`{command[0]}` failed with {result.returncode}:\n{result.stdout[-4000:]}")

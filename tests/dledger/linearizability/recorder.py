@@ -27,6 +27,7 @@ from ariane.protocol.command import Command
 from ariane.protocol.units import decode_units
 from tests.broker.talk import pull_fields, send_fields
 from tests.dledger.chaos import FAULTS, Processes, begin_fault, end_fault
+from tests.interop.other_clients.go_client import go_environment
 
 TOPIC = "registers"
 QUEUES = 2
@@ -203,7 +204,8 @@ def missing() -> str:
 def build_checker(folder: Path) -> Path:
     """Compile the checker. Its dependency comes from the Go proxy, or from Go's cache."""
     program = folder / "check"
-    subprocess.run(["go", "build", "-o", str(program), "."], cwd=HERE, check=True, capture_output=True, timeout=300)
+    build = ["go", "build", "-o", str(program), "."]
+    subprocess.run(build, cwd=HERE, env=go_environment(), check=True, capture_output=True, timeout=300)
     return program
 
 

@@ -47,8 +47,12 @@ def _compile(go: str, done: Path) -> None:
     part.rename(done)
 
 
-def _run(go: str, *words: str) -> subprocess.CompletedProcess[str]:
+def go_environment() -> dict[str, str]:
+    """Caches inside the checkout, so that Go's own library is compiled once for all programs of the tests."""
     places = {name: str(CACHE / "go" / folder) for name, folder in PLACES.items()}
     # GOTOOLCHAIN: no other Go is fetched. -modcacherw: `make clean` may delete what Go downloads.
-    env = {**os.environ, **places, "GOTOOLCHAIN": "local", "GOFLAGS": "-modcacherw", "CGO_ENABLED": "0"}
-    return subprocess.run([go, *words], cwd=SOURCES, env=env, text=True, capture_output=True, check=False)
+    return {**os.environ, **places, "GOTOOLCHAIN": "local", "GOFLAGS": "-modcacherw", "CGO_ENABLED": "0"}
+
+
+def _run(go: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([go, *words], cwd=SOURCES, env=go_environment(), text=True, capture_output=True, check=False)
