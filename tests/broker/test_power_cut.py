@@ -51,7 +51,12 @@ async def test_offsets_moved_back_after_lost_messages_are_saved_before_new_messa
 
 async def test_a_half_message_is_asked_about_after_a_power_cut_took_its_copy() -> None:
     files = MemoryFiles()
-    options = {"flushDiskType": "SYNC_FLUSH", "transactionTimeOut": 100, "transactionCheckInterval": 100}
+    options = {
+        "flushDiskType": "SYNC_FLUSH",
+        "transactionTimeOut": 100,
+        "transactionCheckInterval": 100,
+        "transactionCheckMax": 100_000,  # the producer may be slow to come back
+    }
     first = small_broker(STORE, env=Env(files=files), **options)
     await first.start()
     talk = Talk(first)

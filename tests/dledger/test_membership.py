@@ -1,5 +1,6 @@
 """Members that are added and removed while the group runs: real files, real sockets."""
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,11 +10,12 @@ import pytest
 from ariane.dledger.configuration import CHANNEL, MEMBERS_TOPIC, membership_of
 from ariane.dledger.entry import header_at
 from ariane.dledger.group_status import GroupClient
+from ariane.dledger.wire import MembersRequest
 from ariane.env import SystemClock
 from ariane.errors import ClientError
 from ariane.store import PutStatus
 from ariane.store.results import StoreDamaged
-from tests.dledger.group import Group, Running, until
+from tests.dledger.group import WAIT, Group, Running, until
 from tests.peers import free_port
 
 
@@ -29,9 +31,23 @@ async def group(tmp_path: Path) -> AsyncIterator[Group]:
         await group.stop()
 
 
+class PatientClient(GroupClient):
+    """Asks again while the group elects a leader, as the error says: on a busy machine a leader is voted out."""
+
+    async def _change(self, change: MembersRequest) -> None:
+        async with asyncio.timeout(WAIT):
+            while True:
+                try:
+                    return await super()._change(change)
+                except ClientError as error:
+                    if "the group has no leader now" not in str(error):
+                        raise
+                    await asyncio.sleep(0.05)
+
+
 @pytest.fixture
 async def client(group: Group) -> AsyncIterator[GroupClient]:
-    client = GroupClient(group.peers["n0"], SystemClock())
+    client = PatientClient(group.peers["n0"], SystemClock())
     try:
         yield client
     finally:
