@@ -21,7 +21,7 @@ from ariane.console.cluster import Cluster
 from ariane.console.config_file import read_config
 from ariane.console.guard import COOKIE, Guard
 from ariane.console.history import History
-from ariane.console.login import add_login
+from ariane.console.login import LoginPages
 from ariane.console.notices import Notifier
 from ariane.console.oidc import Oidc
 from ariane.console.options import ConsoleOptions
@@ -128,7 +128,7 @@ class Console:
         oidc = None
         if self._config.oidc is not None:
             oidc = Oidc(self._config, self._config.oidc, self.url, self._clock)
-        add_login(app, self.users, self.sessions, self._guesses, self.audit, oidc, secure=secure)
+        LoginPages(self.users, self.sessions, self._guesses, self.audit, oidc, secure=secure).add_to(app)
 
         @app.get("/")
         async def home() -> Response:

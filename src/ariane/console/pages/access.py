@@ -1,25 +1,20 @@
 """Access rules: accounts and permissions of the brokers, without secrets; questions; changes on every broker."""
 
-import secrets
-from collections.abc import Callable
 from ipaddress import ip_address
-from typing import Any, Final
 
 from nicegui import ui
 
-from ariane.console.access import Account, BrokerAccess, having, may, read_access
-from ariane.console.pages.dialogs import ask, confirm, show_once
+from ariane.console.access import BrokerAccess, having, may, read_access
+from ariane.console.pages.account_dialogs import delete, edit, edit_white
 from ariane.console.pages.frame import empty, panel, title
 from ariane.console.pages.tables import Column, DataTable, Row
 from ariane.console.pages.view import View
-
-PERMISSIONS: Final = ["DENY", "PUB", "SUB", "PUB|SUB"]
 
 
 async def access_page(view: View) -> None:
     """The accounts of all brokers, the addresses that need none, and "may A do X?"."""
     title(view.t("page.access"), view.t("access.lead"))
-    brokers = await view.cluster.ask("access", 5.0, lambda: read_access(view.cluster))
+    brokers = await rules_of(view)
     ruled = [one for one in brokers if one.problem is None]
     for one in brokers:
         if one.problem not in (None, "off"):
@@ -31,8 +26,26 @@ async def access_page(view: View) -> None:
     off = [one.address for one in brokers if one.problem == "off"]
     if off:
         ui.label(view.t("access.partly", addresses=", ".join(off))).classes("warn")
-    keys = sorted({key for one in ruled for key in one.accounts})
-    account = question(view, keys)
+    account = question(view, sorted({key for one in ruled for key in one.accounts}))
+    accounts, white = accounts_table(view), white_table(view)
+
+    async def load() -> None:
+        good = [one for one in await rules_of(view) if one.problem is None]
+        known = sorted({key for one in good for key in one.accounts})
+        account.set_options(known, value=account.value if account.value in known else None)
+        await accounts.fill([account_row(view, good, key) for key in known])
+        await white.fill([white_row(one) for one in good])
+
+    view.every(10.0, load)
+
+
+async def rules_of(view: View) -> list[BrokerAccess]:
+    """The rules of every broker."""
+    return await view.cluster.ask("access", 5.0, lambda: read_access(view.cluster))
+
+
+def accounts_table(view: View) -> DataTable:
+    """The accounts, and what changes them."""
     with panel(view.t("access.accounts")):
         table = DataTable(
             view,
@@ -52,17 +65,29 @@ async def access_page(view: View) -> None:
             "key",
             select=True,
         )
-        with table.bar:
-            ui.button(view.t("access.add"), icon="add", on_click=lambda: edit(view, None)).props("unelevated no-caps")
-            ui.button(view.t("access.edit"), icon="edit", on_click=lambda: edit(view, chosen(view, table))).props(
-                "outline no-caps"
-            )
-            ui.button(view.t("access.delete"), icon="delete", on_click=lambda: delete(view, chosen(view, table))).props(
-                "outline no-caps color=negative"
-            )
         ui.label(view.t("access.secrets")).classes("soft")
+
+    async def edit_chosen() -> None:
+        if (key := chosen(view, table, "key")) is not None:
+            await edit(view, key)
+
+    async def delete_chosen() -> None:
+        if (key := chosen(view, table, "key")) is not None:
+            await delete(view, key)
+
+    with table.bar:
+        ui.button(view.t("access.add"), icon="add", on_click=lambda: edit(view, None)).props("unelevated no-caps")
+        ui.button(view.t("access.edit"), icon="edit", on_click=edit_chosen).props("outline no-caps")
+        ui.button(view.t("access.delete"), icon="delete", on_click=delete_chosen).props(
+            "outline no-caps color=negative"
+        )
+    return table
+
+
+def white_table(view: View) -> DataTable:
+    """The addresses that need no account, by broker."""
     with panel(view.t("access.white")):
-        white = DataTable(
+        table = DataTable(
             view,
             "white-addresses",
             [
@@ -74,30 +99,22 @@ async def access_page(view: View) -> None:
             select=True,
             small=True,
         )
-        with white.bar:
-            ui.button(view.t("access.white.edit"), icon="edit", on_click=lambda: edit_white(view, white)).props(
-                "outline no-caps"
-            )
 
-    async def load() -> None:
-        found = await view.cluster.ask("access", 5.0, lambda: read_access(view.cluster))
-        good = [one for one in found if one.problem is None]
-        known = sorted({key for one in good for key in one.accounts})
-        account.set_options(known, value=account.value if account.value in known else None)
-        await table.fill([account_row(view, good, key) for key in known])
-        await white.fill(
-            [
-                {
-                    "broker": one.broker,
-                    "address": one.address,
-                    "white": ", ".join(one.white) or None,
-                    "open": any(pattern.startswith("*") for pattern in one.white),
-                }
-                for one in good
-            ]
-        )
+    async def edit_chosen() -> None:
+        if (address := chosen(view, table, "address")) is not None:
+            await edit_white(view, address)
 
-    view.every(10.0, load)
+    with table.bar:
+        ui.button(view.t("access.white.edit"), icon="edit", on_click=edit_chosen).props("outline no-caps")
+    return table
+
+
+def chosen(view: View, table: DataTable, column: str) -> str | None:
+    """The value of the one selected row; None, and a notice, when there is not one."""
+    if len(table.selected) != 1:
+        ui.notify(view.t("select.one"))
+        return None
+    return str(table.selected[0][column])
 
 
 def account_row(view: View, brokers: list[BrokerAccess], key: str) -> Row:
@@ -119,6 +136,16 @@ def account_row(view: View, brokers: list[BrokerAccess], key: str) -> Row:
         "white": first.white or None,
         "brokers": where,
         "differs": differs,
+    }
+
+
+def white_row(one: BrokerAccess) -> Row:
+    """A broker of the table of addresses."""
+    return {
+        "broker": one.broker,
+        "address": one.address,
+        "white": ", ".join(one.white) or None,
+        "open": any(pattern.startswith("*") for pattern in one.white),
     }
 
 
@@ -148,7 +175,7 @@ def question(view: View, keys: list[str]) -> ui.select:
         except ValueError as error:
             ui.notify(str(error), type="negative")
             return
-        brokers = await view.cluster.ask("access", 5.0, lambda: read_access(view.cluster))
+        brokers = await rules_of(view)
         topic, group = (wanted, "") if kind.value == "topic" else ("", wanted)
         answers.clear()
         with answers:
@@ -159,137 +186,3 @@ def question(view: View, keys: list[str]) -> ui.select:
                 )
 
     return account
-
-
-def chosen(view: View, table: DataTable) -> str | None:
-    """The one selected account."""
-    if len(table.selected) != 1:
-        ui.notify(view.t("select.one"))
-        return ""
-    key: str = table.selected[0]["key"]
-    return key
-
-
-async def edit(view: View, key: str | None) -> None:
-    """Ask for an account, show what changes, then write it to every broker."""
-    if key == "":
-        return
-    brokers = [one for one in await read_access(view.cluster) if one.problem is None]
-    known = having(brokers, key) if key is not None else {}
-    now = next(iter(known.values()), None)
-
-    def fields() -> Callable[[], dict[str, Any]]:
-        name = ui.input(view.t("column.account"), value=key or "").classes("w-full").props("outlined dense")
-        if now is not None:
-            name.props("readonly")
-        admin = ui.checkbox(view.t("column.admin"), value=now is not None and now.admin)
-        topic = ui.select(
-            PERMISSIONS, value=now.default_topic if now else "DENY", label=view.t("column.default_topic")
-        ).classes("w-full")
-        group = ui.select(
-            ["DENY", "SUB"] if now is None or now.default_group in ("DENY", "SUB") else PERMISSIONS,
-            value=now.default_group if now else "DENY",
-            label=view.t("column.default_group"),
-        ).classes("w-full")
-        topics = ui.textarea(view.t("access.topics"), value="\n".join(now.topics) if now else "").classes("w-full")
-        groups = ui.textarea(view.t("access.groups"), value="\n".join(now.groups) if now else "").classes("w-full")
-        white = ui.input(view.t("access.account.white"), value=now.white if now else "").classes("w-full")
-        fresh = ui.checkbox(view.t("access.fresh"), value=now is None)
-        if now is None:
-            fresh.disable()
-        for area in (topics, groups):
-            area.props("outlined autogrow input-class=mono")
-        return lambda: {
-            "account": Account(
-                (name.value or "").strip() if now is None else now.access_key,
-                bool(admin.value),
-                str(topic.value),
-                str(group.value),
-                lines(topics.value),
-                lines(groups.value),
-                (white.value or "").strip(),
-            ),
-            "fresh": now is None or bool(fresh.value),
-        }
-
-    asked = await ask(
-        view, view.t("access.edit" if now else "access.add"), view.t("access.edit.text"), fields, view.t("next")
-    )
-    if asked is None:
-        return
-    account: Account = asked["account"]
-    if now is None and having(brokers, account.access_key):
-        ui.notify(view.t("access.exists", key=account.access_key), type="negative")
-        return
-    secret = secrets.token_urlsafe(24) if asked["fresh"] else None
-    addresses = [one.address for one in brokers]
-    text = "\n".join(differences(view, now or Account(account.access_key), account)) or view.t("access.same")
-    if secret is not None:
-        text += "\n" + view.t("access.fresh")
-    text += "\n" + view.t("access.where", addresses=", ".join(addresses))
-    if not await confirm(view, account.access_key, text, word=account.access_key if account.admin else None):
-        return
-    work = view.console.changes.update_account(view.visitor, view.cluster, account, secret, known, addresses)
-    if await view.made(work, view.t("done")) and secret is not None:
-        show_once(view, account.access_key, view.t("access.secret.once"), secret)
-
-
-def lines(text: str | None) -> tuple[str, ...]:
-    """The entries of a field, one a line."""
-    return tuple(line.strip() for line in (text or "").splitlines() if line.strip())
-
-
-def differences(view: View, before: Account, after: Account) -> list[str]:
-    """What changes, a line each."""
-    names = {
-        "admin": "column.admin", "default_topic": "column.default_topic", "default_group": "column.default_group",
-        "topics": "column.topics", "groups": "column.groups", "white": "column.white",
-    }  # fmt: skip
-    found: list[str] = []
-    for name, label in names.items():
-        old, new = getattr(before, name), getattr(after, name)
-        if old != new:
-            found.append(f"{view.t(label)}: {shown(view, old)} → {shown(view, new)}")
-    return found
-
-
-def shown(view: View, value: object) -> str:
-    """A field of an account as text."""
-    if isinstance(value, bool):
-        return view.t("yes" if value else "no")
-    return ", ".join(value) or "-" if isinstance(value, tuple) else str(value) or "-"
-
-
-async def delete(view: View, key: str | None) -> None:
-    """Ask, then delete an account everywhere."""
-    if not key:
-        return
-    known = having([one for one in await read_access(view.cluster) if one.problem is None], key)
-    text = view.t("access.delete.text", key=key, addresses=", ".join(known))
-    if await confirm(view, view.t("access.delete"), text, word=key):
-        work = view.console.changes.delete_account(view.visitor, view.cluster, key, known)
-        await view.attempt(work, view.t("done"))
-
-
-async def edit_white(view: View, table: DataTable) -> None:
-    """Ask for the addresses that a broker asks for no keys, then set them."""
-    if len(table.selected) != 1:
-        ui.notify(view.t("select.one"))
-        return
-    address = table.selected[0]["address"]
-    now = next((one.white for one in await read_access(view.cluster) if one.address == address), ())
-
-    def fields() -> Callable[[], dict[str, Any]]:
-        field = ui.textarea(view.t("column.white"), value="\n".join(now)).classes("w-full").props("outlined autogrow")
-        return lambda: {"patterns": lines(field.value)}
-
-    asked = await ask(view, view.t("access.white.edit"), view.t("access.white.text"), fields, view.t("next"))
-    if asked is None:
-        return
-    patterns: tuple[str, ...] = asked["patterns"]
-    text = f"{address}\n{', '.join(now) or '-'} → {', '.join(patterns) or '-'}"
-    if any(pattern.startswith("*") for pattern in patterns):
-        text += "\n" + view.t("access.white.open")
-    if await confirm(view, view.t("access.white.edit"), text, word=address):
-        work = view.console.changes.set_white(view.visitor, view.cluster, address, patterns, now)
-        await view.attempt(work, view.t("done"))
