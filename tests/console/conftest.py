@@ -118,6 +118,18 @@ class Tab:
                 why = node["any"][0]["message"] if node["any"] else ""
                 self._note(one["impact"] in GRAVE, f"{name}: {one['id']} ({one['impact']}): {node['html'][:150]} {why}")
 
+    def turn_dark_and_chinese(self) -> None:
+        """Change the shade and the language of a fresh session, on the page of the cluster."""
+        self.page.get_by_role("button", name="Light or dark").click()
+        expect(self.page.locator("body.body--dark")).to_be_visible()
+        self.page.get_by_role("button", name="Language").click()
+        self.page.get_by_text("中文").click()
+        expect(self.page.get_by_role("heading", name="集群")).to_be_visible()
+
+    def fits(self) -> bool:
+        """Whether the page needs no scrolling to the side."""
+        return bool(self.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"))
+
     def show(self, path: str) -> None:
         self.page.goto(f"{self.site.url}c/main/{path}")
         self.page.wait_for_selector("h1.page-title")

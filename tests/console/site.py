@@ -1,5 +1,6 @@
 """A console in a process of its own over a cluster of the tests, with users of all roles."""
 
+import json
 import os
 import re
 import signal
@@ -37,6 +38,17 @@ class Site:
             answer = client.post("/login", data={"user": name, "password": password})
             assert answer.status_code == 303, answer.text
             yield client
+
+    def changes(self) -> int:
+        """Entries of the audit log but logins."""
+        lines = (self.folder / "audit.jsonl").read_text().splitlines()
+        return sum(json.loads(line)["what"] not in ("login", "password") for line in lines)
+
+    def audited(self, what: str) -> dict[str, Any]:
+        """The newest entry of the audit log about a change."""
+        lines = reversed((self.folder / "audit.jsonl").read_text().splitlines())
+        entry: dict[str, Any] = next(one for one in map(json.loads, lines) if one["what"] == what)
+        return entry
 
     def stop(self) -> str:
         self.process.send_signal(signal.SIGTERM)

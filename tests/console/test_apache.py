@@ -6,12 +6,17 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from ariane import Admin, Message, Producer
+from ariane import Admin, Message, Producer, TransactionProducer
 from ariane.console.server import BUILDERS
+from ariane.errors import BrokerRefused
+from tests.client.test_transactions import Ledger
 from tests.console.conftest import Tab, opened_tab
 from tests.console.site import Site, start_site, write_users
+from tests.console.steps import Steps
+from tests.peers import Driver
 from tests.peers.clients import unique
 from tests.peers.fixtures import ApacheCluster
+from tests.peers.jvm import until
 
 pytestmark = pytest.mark.slow
 
@@ -62,29 +67,75 @@ def test_every_page_opens_over_apaches_cluster(apaches: Tab, apache_cluster: Apa
     expect(apaches.page.get_by_text("Access control is off")).to_be_visible()
 
 
-def test_changes_reach_apaches_broker(apaches: Tab, apache_cluster: ApacheCluster) -> None:
-    topic = unique("made")
+def test_changes_reach_apaches_broker(apaches: Tab, apache_cluster: ApacheCluster, java: Driver) -> None:
+    topic, group = unique("made"), unique("readers")
+    namesrv, address = apache_cluster.namesrv, apache_cluster.broker.address
     apaches.log_in("admin", "topics")
-    page = apaches.page
-    page.get_by_role("button", name="Create topic").click()
-    page.get_by_label("Topic", exact=True).fill(topic)
-    page.get_by_role("dialog").get_by_role("button", name="Create topic").click()
-    page.wait_for_url(re.compile(f"topic\\?name={topic}"))
-    page.get_by_role("button", name="Send a message").click()
-    page.get_by_label("Body").fill("hello")
-    page.get_by_role("dialog").get_by_role("button", name="Send a message").click()
-    expect(page.get_by_text(re.compile("Stored as [0-9A-F]{32}"))).to_be_visible()
-    page.get_by_role("button", name="Remove queues").click()
-    page.get_by_label("Queues to keep on this broker").fill("4")
-    page.get_by_role("button", name="Next").click()
-    page.get_by_role("button", name="Confirm").click()
-    expect(page.get_by_text("Come back when every group")).to_be_visible()
-    with Admin(name_servers=apache_cluster.namesrv) as admin:
-        config = admin.topic_configs(apache_cluster.broker.address).topic_config_table[topic]
+    steps, site, page, dialog = Steps(apaches), apaches.site, apaches.page, apaches.page.get_by_role("dialog").last
+    with Admin(name_servers=namesrv) as admin:
+        steps.press("Create topic")
+        dialog.get_by_label("Topic", exact=True).fill(topic)
+        steps.answer("Create topic")
+        page.wait_for_url(re.compile(f"topic\\?name={topic}"))
+        steps.press("Send a message")
+        dialog.get_by_label("Body").fill("hello")
+        dialog.get_by_label("Keys").fill("first")
+        steps.answer("Send a message")
+        steps.finished(re.compile("Stored as [0-9A-F]{32}"))
+        with java.push_consumer(namesrv, topic, group, consumeFromWhere="CONSUME_FROM_FIRST_OFFSET") as consumer:
+            assert [one.body for one in consumer.await_messages(1)] == [b"hello"]
+            (message,) = admin.query_messages(topic, "first")
+            apaches.show(f"message?id={message.offset_id}")
+            steps.press("Consume again")
+            steps.choose("Group", group)
+            steps.answer("Consume again")
+            steps.finished("CR_SUCCESS")
+            assert len(consumer.await_messages(2)) == 2
+            steps.press("Send again")
+            steps.confirm(f"Send it to {topic} as a new message")
+            steps.finished(re.compile("Stored as [0-9A-F]{32}"))
+            assert [one.body for one in consumer.await_messages(3)] == [b"hello"] * 3
+            apaches.show(f"group?name={group}")
+            steps.select("JAVA")
+            steps.press("Running info and threads")
+            expect(dialog.locator(".body-text")).to_contain_text("ConsumeMessageThread")
+            steps.answer("Close")
+        until(lambda: _consumers(admin, group) == 0, 60, "the consumer to be gone")
+        steps.press("Reset to a time")
+        dialog.get_by_label("Time (UTC)").fill("2020-01-01 00:00:00")
+        steps.answer("Preview")
+        steps.confirm(f"{group} in {topic}: 2 messages are delivered again")
+        steps.finished()
+        assert {admin.committed(group, queue) for queue in admin.queues(topic)} <= {0, None}
+        assert (site.audited("group.reset")["user"], site.audited("group.reset")["outcome"]) == ("admin", "done")
+        steps.press("Delete group")
+        steps.confirm(f"Delete {group} and its offsets", word=group)
+        page.wait_for_url(re.compile("/groups$"))
+        assert group not in admin.groups(address).subscription_group_table
+        with TransactionProducer(unique("payers"), Ledger({}), name_servers=namesrv) as producer:
+            half = producer.send_half(Message(topic, b"half"))
+        apaches.show("transactions")
+        steps.select(half.message_id)
+        steps.press("Roll back")
+        steps.confirm("End 1 transactions")
+        steps.finished()
+        expect(page.get_by_role("row").filter(has_text=half.message_id)).to_have_count(0)
+        apaches.show(f"topic?name={topic}")
+        steps.press("Remove queues")
+        dialog.get_by_label("Queues to keep on this broker").fill("4")
+        steps.answer("Next")
+        steps.confirm()
+        steps.finished("Come back when every group")
+        config = admin.topic_configs(address).topic_config_table[topic]
         assert (config.read_queue_nums, config.write_queue_nums) == (8, 4)
-    page.get_by_role("button", name="Delete topic").click()
-    page.get_by_label(f"Type {topic} to confirm").fill(topic)
-    page.get_by_role("button", name="Confirm").click()
-    page.wait_for_url(re.compile("/topics$"))
-    with Admin(name_servers=apache_cluster.namesrv) as admin:
+        steps.press("Delete topic")
+        steps.confirm(word=topic)
+        page.wait_for_url(re.compile("/topics$"))
         assert topic not in admin.topics()
+
+
+def _consumers(admin: Admin, group: str) -> int:
+    try:
+        return len(admin.consumer_connections(group).connection_set)
+    except BrokerRefused:
+        return 0

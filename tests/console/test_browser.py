@@ -44,11 +44,7 @@ def test_the_cluster_page_shows_the_broker_in_both_languages_and_shades(tab: Tab
     tab.log_in("viewer", "cluster", fresh=True)
     page = tab.page
     expect(page.get_by_text("broker-a")).to_be_visible()
-    page.get_by_role("button", name="Light or dark").click()
-    expect(page.locator("body.body--dark")).to_be_visible()
-    page.get_by_role("button", name="Language").click()
-    page.get_by_text("中文").click()
-    expect(page.get_by_role("heading", name="集群")).to_be_visible()
+    tab.turn_dark_and_chinese()
 
 
 def test_tables_are_filtered_sorted_and_exported(tab: Tab) -> None:
@@ -73,7 +69,7 @@ def test_the_navigation_fits_a_phone(tab: Tab) -> None:
     for path in ("cluster", "topics"):
         tab.show(path)
         expect(page.get_by_role("navigation")).not_to_be_in_viewport()
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert tab.fits()
     page.get_by_role("button", name="Navigation").click()
     page.get_by_role("navigation").get_by_role("link", name="Cluster").click()
     page.wait_for_url(re.compile("/cluster$"))

@@ -149,6 +149,21 @@ def test_white_addresses_are_edited(ruled: Tab, ruled_site: Site) -> None:
     assert (last["before"], last["after"]) == (["10.9.9.*", "127.0.0.9"], ["10.9.9.*"])
 
 
+def test_access_rules_can_be_read_by_all(ruled: Tab) -> None:
+    ruled.log_in("admin", "access")
+    ruled.settle()
+    ruled.picture("access-rules")
+    ruled.check_access("access")
+    ruled.page.set_viewport_size({"width": 390, "height": 800})
+    ruled.log_in("admin", fresh=True)
+    ruled.turn_dark_and_chinese()
+    ruled.show("access")
+    ruled.settle()
+    assert ruled.fits()
+    ruled.picture("access-rules-phone")
+    ruled.check_access("access, dark, on a phone")
+
+
 def test_queues_are_removed_step_by_step(tab: Tab, site: Site) -> None:
     with Admin(name_servers=site.namesrv) as admin:
         admin.create_topic("wide", queues=3)

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, expect
 
 from ariane.console.rights import CHANGES, Role
 from ariane.console.server import BUILDERS
-from tests.console.conftest import Tab, opened_tab
+from tests.console.conftest import opened_tab
 from tests.console.site import PASSWORD
+from tests.console.steps import Steps
 from tests.console.tour import Tour, running_tour
 from tests.peers.jvm import until
 
@@ -23,56 +24,11 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tour]:
         yield running
 
 
-class Steps:
-    """The administrator's tab, and where its changes arrive."""
-
-    def __init__(self, tab: Tab, tour: Tour) -> None:
-        self.tab, self.page = tab, tab.page
-        self._tour = tour
-        self._made = tour.changes()
-        self.dialog = self.page.get_by_role("dialog").last
-
-    def show(self, path: str) -> None:
-        self.tab.show(path)
-
-    def press(self, name: str) -> None:
-        """Press a button of the page."""
-        self._click(self.page.locator("main").get_by_role("button", name=name, exact=True))
-
-    def answer(self, name: str) -> None:
-        """Press a button of the dialog."""
-        self._click(self.dialog.get_by_role("button", name=name, exact=True))
-
-    def confirm(self, *texts: str, word: str | None = None) -> None:
-        """Confirm a dialog that says this; with `word`, it has to be typed."""
-        for text in texts:
-            expect(self.dialog.get_by_text(text).first).to_be_visible()
-        button = self.dialog.get_by_role("button", name="Confirm")
-        if word is not None:
-            expect(button).to_be_disabled()
-            self.dialog.get_by_label(f"Type {word} to confirm").fill(word)
-        self._click(button)
-
-    def _click(self, button: Locator) -> None:
-        self._made = self._tour.changes()
-        button.click()
-
-    def choose(self, label: str, option: str) -> None:
-        """Choose an entry of a select in the dialog."""
-        self.dialog.get_by_label(label, exact=True).last.click()
-        self.page.get_by_role("option", name=option, exact=True).click()
-
-    def finished(self, text: str | re.Pattern[str] = "Done") -> None:
-        """Wait until the change is in the audit log, and the page has said so."""
-        until(lambda: self._tour.changes() > self._made, 30, "an entry of the audit log")
-        expect(self.page.locator(".q-notification").filter(has_text=text).first).to_be_visible()
-
-
 @pytest.fixture(scope="module")
 def shared(browser: Browser, tour: Tour) -> Iterator[Steps]:
     with opened_tab(browser, tour.site) as tab:
         tab.log_in("admin")
-        yield Steps(tab, tour)
+        yield Steps(tab)
 
 
 @pytest.fixture
@@ -80,11 +36,6 @@ def admin(shared: Steps) -> Iterator[Steps]:
     """The administrator's tab, the same for all tests."""
     yield shared
     assert shared.tab.problems == []
-
-
-def select(page: Page, text: str) -> None:
-    """Select the row with a text."""
-    page.get_by_role("row").filter(has_text=text).get_by_role("checkbox").click()
 
 
 def check(entry: dict[str, Any], subject: str, before: Any, after: Any, user: str = "admin") -> None:
@@ -102,7 +53,7 @@ def test_a_topic_is_created_widened_shrunk_and_deleted(admin: Steps, tour: Tour)
     dialog.get_by_label("Queues on each broker").fill("2")
     admin.answer("Create topic")
     page.wait_for_url(re.compile("topic\\?name=made-here"))
-    check(tour.audited("topic.create"), "made-here", None, {"queues": 2, "perm": 6})
+    check(tour.site.audited("topic.create"), "made-here", None, {"queues": 2, "perm": 6})
     admin.press("Queues and permission")
     dialog.get_by_label("Read queues").fill("4")
     dialog.get_by_label("Write queues").fill("3")
@@ -113,7 +64,7 @@ def test_a_topic_is_created_widened_shrunk_and_deleted(admin: Steps, tour: Tour)
     config = tour.admin.topic_configs(address).topic_config_table["made-here"]
     assert (config.read_queue_nums, config.write_queue_nums) == (4, 3)
     before, after = {"read": 2, "write": 2, "perm": 6}, {"read": 4, "write": 3, "perm": 6}
-    check(tour.audited("topic.change"), "made-here on broker-a", before, after)
+    check(tour.site.audited("topic.change"), "made-here on broker-a", before, after)
     for step in ({"read": 4, "write": 1, "perm": 6}, {"read": 1, "write": 1, "perm": 6}):  # the safe order
         admin.press("Remove queues")
         dialog.get_by_label("Queues to keep on this broker").fill("1")
@@ -121,7 +72,7 @@ def test_a_topic_is_created_widened_shrunk_and_deleted(admin: Steps, tour: Tour)
         last = step["read"] == 1
         admin.confirm(f"Next: lower the {'read' if last else 'write'} queues to 1", word="made-here" if last else None)
         admin.finished("Done" if last else "Come back when every group")
-        check(tour.audited("topic.change"), "made-here on broker-a", after, step)
+        check(tour.site.audited("topic.change"), "made-here on broker-a", after, step)
         after = step
         config = tour.admin.topic_configs(address).topic_config_table["made-here"]
         assert (config.read_queue_nums, config.write_queue_nums) == (step["read"], 1)
@@ -132,12 +83,12 @@ def test_a_topic_is_created_widened_shrunk_and_deleted(admin: Steps, tour: Tour)
     admin.finished(re.compile("Stored as [0-9A-F]{32}"))
     (message,) = tour.admin.query_messages("made-here", "from-here")
     assert message.body.decode() == "héllo"
-    check(tour.audited("message.send"), "made-here", None, {"id": message.message_id, "bytes": 6})
+    check(tour.site.audited("message.send"), "made-here", None, {"id": message.message_id, "bytes": 6})
     admin.press("Delete topic")
     admin.confirm("Delete made-here and all its messages", word="made-here")
     page.wait_for_url(re.compile("/topics$"))
     assert "made-here" not in tour.admin.topics()
-    entry = tour.audited("topic.delete")
+    entry = tour.site.audited("topic.delete")
     assert (entry["before"]["name"], entry["before"]["read_queues"]) == ("made-here", 1)
 
 
@@ -151,7 +102,7 @@ def test_a_group_is_created_reset_skipped_and_deleted(admin: Steps, tour: Tour) 
         dialog.get_by_label("Retries").fill(str(retries))
         admin.answer("Create or change group")
         admin.finished()
-        check(tour.audited("group.create"), "audited", before, {"retries": retries})
+        check(tour.site.audited("group.create"), "audited", before, {"retries": retries})
     groups = tour.admin.groups(tour.cluster.broker_address).subscription_group_table
     assert groups["audited"].retry_max_times == 3
     admin.show("group?name=reports")
@@ -164,18 +115,18 @@ def test_a_group_is_created_reset_skipped_and_deleted(admin: Steps, tour: Tour) 
     admin.finished()
     assert tour.offsets("reports", "backlog") == {0}
     ones, zeros, threes = ({f"broker-a:{queue}": offset for queue in range(2)} for offset in (1, 0, 3))
-    check(tour.audited("group.reset"), "reports in backlog", ones, zeros)
+    check(tour.site.audited("group.reset"), "reports in backlog", ones, zeros)
     admin.press("Skip the backlog")
     admin.answer("Preview")
     admin.confirm("reports in backlog: 0 messages are delivered again, 6 are skipped")
     admin.finished()
     assert tour.offsets("reports", "backlog") == {3}
-    check(tour.audited("group.skip"), "reports in backlog", zeros, threes)
+    check(tour.site.audited("group.skip"), "reports in backlog", zeros, threes)
     admin.press("Delete group")
     admin.confirm("Delete reports and its offsets", word="reports")
     page.wait_for_url(re.compile("/groups$"))
     assert "reports" not in tour.admin.groups(tour.cluster.broker_address).subscription_group_table
-    check(tour.audited("group.delete"), "reports", {"lag": 0, "topics": ["backlog"]}, None)
+    check(tour.site.audited("group.delete"), "reports", {"lag": 0, "topics": ["backlog"]}, None)
 
 
 def test_a_message_is_sent_again_and_consumed_again_by_one_client(admin: Steps, tour: Tour) -> None:
@@ -187,7 +138,7 @@ def test_a_message_is_sent_again_and_consumed_again_by_one_client(admin: Steps, 
     admin.confirm("Send it to orders as a new message")
     admin.finished(re.compile("Stored as [0-9A-F]{32}"))
     until(lambda: tour.consumed.count(message.body) == 2, 30, "the message that was sent again")
-    entry = tour.audited("message.resend")
+    entry = tour.site.audited("message.resend")
     assert (entry["subject"], len(entry["after"]["id"])) == (f"orders {message.message_id}", 32)
     admin.press("Consume again")
     dialog = admin.dialog
@@ -196,7 +147,7 @@ def test_a_message_is_sent_again_and_consumed_again_by_one_client(admin: Steps, 
     admin.answer("Consume again")
     admin.finished("CR_SUCCESS")
     assert tour.consumed.count(message.body) == 3
-    entry = tour.audited("message.consume")
+    entry = tour.site.audited("message.consume")
     assert entry["after"]["result"] == "CR_SUCCESS"
     assert entry["subject"].startswith(f"orders {message.message_id} by billing ")
 
@@ -211,18 +162,18 @@ def test_dead_letters_of_a_failing_consumer_are_exported_and_sent_again(admin: S
     with page.expect_download() as download:
         admin.press("Export with bodies")
     assert download.value.path().read_text().count('"topic": "parcels"') == 3
-    check(tour.audited("letters.export"), "shipping", None, {"letters": 3})
-    select(page, "p-1")
+    check(tour.site.audited("letters.export"), "shipping", None, {"letters": 3})
+    admin.select("p-1")
     admin.press("Send selected again")
     admin.confirm("Send 1 letters of shipping")
     admin.finished("1 sent, 0 had been before, 0 failed")
     assert tour.count("parcels") == 4
-    check(tour.audited("letters.resend"), "shipping", None, {"sent": 1, "skipped": 0, "failed": 0})
+    check(tour.site.audited("letters.resend"), "shipping", None, {"sent": 1, "skipped": 0, "failed": 0})
     admin.press("Send all again")
     admin.confirm("Send the letters of shipping")
     admin.finished(re.compile("[23] sent, 1 had been before, 0 failed"))  # the one sent again may be a letter again
     assert tour.count("parcels") >= 6
-    assert tour.audited("letters.resend")["after"]["skipped"] == 1
+    assert tour.site.audited("letters.resend")["after"]["skipped"] == 1
 
 
 def test_open_transactions_are_ended_by_hand(admin: Steps, tour: Tour) -> None:
@@ -231,14 +182,14 @@ def test_open_transactions_are_ended_by_hand(admin: Steps, tour: Tour) -> None:
     first, second = (one.message.message_id for one in tour.admin.half_messages())
     admin.show("transactions")
     for message, button, left, more in ((first, "Commit", [second], 1), (second, "Roll back", [], 1)):
-        select(page, message)
+        admin.select(message)
         admin.press(button)
         admin.confirm("End 1 transactions. This cannot be undone.")
         admin.finished()
         expect(page.get_by_role("row").filter(has_text=message)).to_have_count(0)
         assert [one.message.message_id for one in tour.admin.half_messages()] == left
         assert tour.count("payments") == stored + more
-        check(tour.audited("transaction.end"), message, "open", "commit" if button == "Commit" else "rollback")
+        check(tour.site.audited("transaction.end"), message, "open", "commit" if button == "Commit" else "rollback")
         admin.show("transactions")
     expect(page.get_by_text("No transaction is open.")).to_be_visible()
 
@@ -256,18 +207,18 @@ def test_an_option_is_changed_and_a_broker_drained(admin: Steps, tour: Tour) -> 
     admin.confirm(f"now: {before}", "then: 7")
     admin.finished()
     assert tour.admin.broker_options(address)["transactionCheckMax"] == "7"
-    check(tour.audited("broker.configure"), f"{address} transactionCheckMax", before, "7")
+    check(tour.site.audited("broker.configure"), f"{address} transactionCheckMax", before, "7")
     admin.press("Drain")
     admin.confirm("Take broker-a out of the routes", word="broker-a")
     admin.finished()
     assert [one.perm for one in tour.admin.route("orders").queue_datas] == [4]
-    entry = tour.audited("broker.drain")
+    entry = tour.site.audited("broker.drain")
     assert (entry["before"], entry["after"]["state"]) == ("writable", "drained")
     admin.press("Let it be written to")
     admin.confirm("Put broker-a back")
     admin.finished()
     assert [one.perm for one in tour.admin.route("orders").queue_datas] == [6]
-    entry = tour.audited("broker.drain")
+    entry = tour.site.audited("broker.drain")
     assert (entry["before"], entry["after"]["state"]) == ("drained", "writable")
 
 
@@ -282,7 +233,7 @@ def test_users_are_added_given_roles_and_passwords_and_removed(admin: Steps, bro
     expect(dialog.get_by_text("This password is shown once")).to_be_visible()
     password = dialog.locator(".body-text").inner_text().strip()
     admin.answer("Close")
-    check(tour.audited("user.add"), "nina", None, "viewer")
+    check(tour.site.audited("user.add"), "nina", None, "viewer")
     with opened_tab(browser, tour.site) as other:
         visit = other.page
         visit.goto(f"{tour.site.url}c/second/topic?name=only-here")
@@ -295,13 +246,13 @@ def test_users_are_added_given_roles_and_passwords_and_removed(admin: Steps, bro
         visit.wait_for_selector("h1.page-title")
         other.show("topics")
         assert visit.get_by_role("button", name="Create topic").count() == 0
-        select(page, "nina")
+        admin.select("nina")
         admin.press("Change role")
         expect(dialog.get_by_text("Viewer")).to_be_visible()  # as it is now
         admin.choose("Role", "Operator")
         admin.answer("Confirm")
         admin.finished()
-        check(tour.audited("user.role"), "nina", "viewer", "operator")
+        check(tour.site.audited("user.role"), "nina", "viewer", "operator")
         other.show("topics")
         expect(visit.get_by_role("button", name="Create topic")).to_be_visible()
         admin.press("New password")
@@ -310,13 +261,13 @@ def test_users_are_added_given_roles_and_passwords_and_removed(admin: Steps, bro
         assert dialog.locator(".body-text").inner_text().strip() not in ("", password)
         admin.answer("Close")
         visit.wait_for_url(re.compile("/login"))  # her session has ended
-    check(tour.audited("user.reset"), "nina", "own password", "one-time password")
+    check(tour.site.audited("user.reset"), "nina", "own password", "one-time password")
     admin.press("Remove user")
     admin.confirm(word="nina")
     admin.finished()
     expect(page.get_by_role("row").filter(has_text="nina")).to_have_count(0)
-    check(tour.audited("user.remove"), "nina", "operator", None)
-    select(page, "Administrator")
+    check(tour.site.audited("user.remove"), "nina", "operator", None)
+    admin.select("Administrator")
     admin.press("Remove user")
     admin.confirm(word="admin")
     expect(page.locator(".q-notification").filter(has_text="administrator")).to_be_visible()
@@ -333,13 +284,13 @@ def test_alarm_rules_are_changed_and_a_test_is_sent(admin: Steps, tour: Tour) ->
     admin.answer("Next")
     admin.confirm("Messages that wait for a group: 10000 → 500")
     admin.finished()
-    entry = tour.audited("alarms.change")
+    entry = tour.site.audited("alarms.change")
     assert (entry["before"]["lag"], entry["after"]["lag"]) == (10_000, 500)
     admin.press("Send a test")
     admin.confirm("Send a test over every channel now.")
     admin.finished()
     assert any("a test by admin" in str(one) for one in tour.noticed)
-    check(tour.audited("alarms.test"), "webhook", None, None)
+    check(tour.site.audited("alarms.test"), "webhook", None, None)
 
 
 def test_lower_roles_are_not_offered_what_they_may_not_do(browser: Browser, tour: Tour) -> None:
@@ -412,7 +363,7 @@ def test_a_conflict_says_which_client_differs_and_how(admin: Steps) -> None:
 
 def test_a_client_tells_what_it_runs_with_its_threads(admin: Steps) -> None:
     admin.show("group?name=billing")
-    select(admin.page, "PYTHON")
+    admin.select("PYTHON")
     admin.press("Running info and threads")
     dialog = admin.dialog
     expect(dialog.get_by_text("PROP_CONSUMER_START_TIMESTAMP")).to_be_visible()
@@ -478,16 +429,12 @@ def test_every_page_with_data_of_all_kinds(browser: Browser, tour: Tour, width: 
         tab.log_in("admin", fresh=True)
         page = tab.page
         if dark:
-            page.get_by_role("button", name="Light or dark").click()
-            expect(page.locator("body.body--dark")).to_be_visible()
-            page.get_by_role("button", name="Language").click()
-            page.get_by_text("中文").click()
-            expect(page.get_by_role("heading", name="集群")).to_be_visible()
+            tab.turn_dark_and_chinese()
         for name in BUILDERS:
             tab.show(name + queries.get(name, ""))
             tab.settle()
             expect(page.locator(".problem:visible")).to_have_count(1 if name == "group" else 0)  # clients that differ
-            assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), name
+            assert tab.fits(), name
             tab.picture(f"{name}-phone" if dark else name)
             tab.check_access(f"{name}, {width}")
 
@@ -500,13 +447,13 @@ def test_a_slave_is_promoted_when_its_master_is_gone(admin: Steps, tour: Tour) -
     admin.press("Promote to master")
     admin.confirm("Refused while the master answers", word=slave.address)
     admin.finished("still answers")
-    assert tour.audited("broker.promote")["outcome"].startswith("failed: ")
+    assert tour.site.audited("broker.promote")["outcome"].startswith("failed: ")
     tour.cluster.stop_broker("broker-a")
     admin.press("Promote to master")
     admin.confirm(f"Make {slave.address} the master", word=slave.address)
     admin.finished()
     assert tour.cluster.call(lambda: (slave.role.is_master, slave.role.writable)) == (True, True)
-    entry = tour.audited("broker.promote")
+    entry = tour.site.audited("broker.promote")
     assert (entry["outcome"], entry["after"]["epoch"]) == ("done", 2)
     admin.show("cluster")
     expect(admin.page.locator(".broker-card.master")).to_contain_text(slave.address)

@@ -58,17 +58,6 @@ class Tour:
         """Messages that a topic got."""
         return sum(one.max_offset for one in self.admin.topic_stats(topic).offset_table.values())
 
-    def changes(self) -> int:
-        """Entries of the audit log but logins."""
-        lines = (self.site.folder / "audit.jsonl").read_text().splitlines()
-        return sum(json.loads(line)["what"] not in ("login", "password") for line in lines)
-
-    def audited(self, what: str) -> dict[str, Any]:
-        """The newest entry of the audit log about a change."""
-        lines = reversed((self.site.folder / "audit.jsonl").read_text().splitlines())
-        entry: dict[str, Any] = next(one for one in map(json.loads, lines) if one["what"] == what)
-        return entry
-
 
 class Listener:
     """Consumes; fails on the first delivery of bodies that say so."""
