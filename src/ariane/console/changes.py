@@ -48,7 +48,7 @@ class Changes(AccessChanges, PeopleChanges):
         self._folder = folder
 
     async def _topic_before(self, cluster: Cluster, topic: str) -> dict[str, Any] | None:
-        row = next((one for one in await cluster.topics() if one.name == topic), None)
+        row = await cluster.topic(topic)
         return None if row is None else asdict(row)
 
     async def create_topic(self, who: Visitor, cluster: Cluster, topic: str, queues: int, perm: int = 6) -> None:

@@ -149,6 +149,14 @@ class Cluster:
         """All topics, from one request a master."""
         return await self.ask("topics", 5.0, self._topics)
 
+    async def topic(self, name: str) -> TopicRow | None:
+        """One topic; the brokers are asked again before there is none of this name, as it may be new."""
+        for _ in range(2):
+            if (row := next((one for one in await self.topics() if one.name == name), None)) is not None:
+                return row
+            self._known.pop("topics", None)
+        return None
+
     async def _topics(self) -> list[TopicRow]:
         masters = await self.master_names()
         tables = await asyncio.gather(*(self.admin.topic_configs(address) for address in masters.values()))

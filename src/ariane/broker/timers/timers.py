@@ -404,7 +404,7 @@ class Timers:
     def due_histogram(self) -> dict[int, int]:
         """How many messages are due within so many seconds, and after the seconds before; 0 for those after all.
 
-        Periods that begin later than the next hours are hours, so that the figures are as exact as those.
+        A period counts where it begins; those after the next hour are hours.
         """
         now, counts = self._clock.now_ms(), [0] * (len(_DUE_EDGES) + 1)
         for start, count in self.histogram().items():

@@ -91,7 +91,7 @@ async def create(view: View) -> None:
 async def topic_page(view: View) -> None:
     """One topic."""
     name = view.query.get("name", "")
-    row = next((one for one in await view.cluster.topics() if one.name == name), None)
+    row = await view.cluster.topic(name)
     if row is None:
         title(view.t("topic.unknown", name=name))
         return
