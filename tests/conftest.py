@@ -27,9 +27,11 @@ ROOT = Path(__file__).parent
 LONG = (  # files of 15 s or more, longest first: two processes that start with these end together
     "packaging/test_install.py", "spark/test_cluster_mode.py", "spark/test_kills.py", "spark/test_sink_crashes.py",
     "interop/test_other_clients.py", "console/test_walk.py", "spark/test_pipeline_runs.py", "app/test_kombu.py",
-    "spark/test_pipelines.py", "spark/test_access.py", "app/test_spring.py", "spark/test_topic_stream.py",
+    "runbooks/test_cluster.py", "spark/test_pipelines.py", "spark/test_access.py", "app/test_spring.py",
+    "spark/test_topic_stream.py",
     "replication/test_apache.py", "docs/test_site.py", "console/test_pages.py", "examples/test_examples.py",
     "spark/test_commitlog_source.py", "spark/test_sink.py", "peers/test_peers.py", "dledger/test_tables.py",
+    "replication/test_restarts.py", "store/test_truncate_crashes.py", "store/test_power_cut.py", "store/test_kill.py",
     "guarantee/test_money.py", "cli/test_instances.py", "cli/test_servers.py", "deploy/test_layouts.py",
     "dledger/test_member.py", "dledger/test_broker.py", "dledger/test_mixed.py", "interop/test_consuming.py",
     "console/test_apache.py", "admin/test_same_as_mqadmin.py", "console/test_browser.py", "interop/test_mqadmin.py",
@@ -37,7 +39,8 @@ LONG = (  # files of 15 s or more, longest first: two processes that start with 
     "namesrv/test_apache_peers.py", "interop/test_operations.py", "spark/test_changing_cluster.py",
     "dledger/test_membership.py", "ha/test_power.py", "client/test_rebalance.py", "app/test_contract.py",
     "spark/test_topic_batch.py", "spark/test_broker_killed.py", "client/test_consume.py", "client/test_transactions.py",
-    "raft/test_simulator.py", "app/test_shop.py", "interop/test_handover.py",
+    "raft/test_simulator.py", "app/test_shop.py", "interop/test_handover.py", "store/test_bit_flips.py",
+    "store/test_apache_reads_ours.py", "test_again.py",
 )  # fmt: skip
 AT_THE_END = "packaging/test_contents.py"  # needs a wheel that another file of the folder builds
 UNQUICK = ("spark", "packaging", "interop", "examples")  # folders that --quick does not even import
