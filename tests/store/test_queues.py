@@ -11,7 +11,7 @@ from ariane.protocol.units import stored_properties
 from ariane.store import GetStatus, MessageStore, StoreOptions
 from ariane.store.queue.entries import BLANK_ENTRY, ENTRY
 from ariane.testing.faults import MemoryFiles
-from tests.store.units import bodies, fill, read_all, unit
+from tests.store.units import HOST_V6, bodies, fill, read_all, unit
 
 ROOT = Path("/store")
 
@@ -281,6 +281,21 @@ def test_raw_bytes_of_a_master_make_the_same_queues() -> None:
     for queue in range(3):
         assert [u.body for u in read_all(slave, queue_id=queue)] == [u.body for u in read_all(master, queue_id=queue)]
     assert len(slave.log.files) == len(master.log.files) > 1
+
+
+@pytest.mark.parametrize("step", [777, 20_000, 1 << 20])
+def test_bytes_dispatched_as_they_arrive_make_the_same_queues(step: int) -> None:
+    master, slave = new_store(), new_store()
+    fill(master, 50, queues=3, size=2000)
+    master.append(unit(body=b"v6", host=HOST_V6))
+    fill(master, 50, queues=3, size=2000)
+    data = b"".join(bytes(file.memory) for file in master.log.files)[: master.log_max]
+    for at in range(0, len(data), step):
+        assert slave.append_raw(at, data[at : at + step], gather=False)
+        assert slave.dispatch_behind < 4096  # at most a unit whose end has not arrived
+    assert slave.dispatch_behind == 0
+    for queue in range(3):
+        assert [u.body for u in read_all(slave, queue_id=queue)] == [u.body for u in read_all(master, queue_id=queue)]
 
 
 def test_many_queues_fit_into_few_descriptors(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ log = logging.getLogger("ariane.ha")
 
 _TICK = 0.5  # seconds between checks of heartbeats and silent peers
 _BUDGET_TICK = 0.05
-_GATHER = 0.02  # seconds in which messages are gathered for one transfer, if no send waits for it; Apache's takes 0.1
+_GATHER = 0.04  # seconds in which messages are gathered for one transfer, if no send waits for it; Apache's takes 0.1
 _QUIET = 60.0  # seconds in which a refusal of the same kind from the same host is logged once
 
 Listen = Callable[[Callable[[], asyncio.Protocol], str, int], Awaitable[asyncio.AbstractServer]]

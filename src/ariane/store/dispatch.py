@@ -25,6 +25,7 @@ _TIMER_OUT: Final = TIMER_OUT_MS.encode() + b"\x01"
 _TIMER_CANCEL: Final = TIMER_CANCEL.encode() + b"\x01"
 _LONGEST_TIME: Final = 18  # digits
 _SCANNED: Final = 1 << 18  # bytes of the log that are read at once
+_OFFERED: Final = 1 << 20  # the same of received bytes: taken whole they are not copied
 _DEFAULT_DELAYS: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
@@ -89,6 +90,8 @@ class Dispatcher:
         self._log = source
         self._table = table
         self._units = UnitScan(table)
+        self._received = b""  # bytes of the log that are still at hand, and where they begin
+        self._received_at = 0
 
     def run(self, limit: int = 4096) -> bool:
         """Dispatch pending messages, else up to `limit` units read from the log. False when nothing is left."""
@@ -112,6 +115,11 @@ class Dispatcher:
         for listener in self.listeners:
             listener(batch)
         return True
+
+    def offer(self, at: int, data: bytes) -> None:
+        """Bytes that were just appended at `at`: reading them here spares a copy out of the log. b"" ends the offer."""
+        self._received_at = at
+        self._received = data
 
     def cut(self, end: int) -> None:
         """The log was truncated at `end`."""
@@ -160,11 +168,15 @@ class Dispatcher:
 
     def _scan(self, position: int, limit: int, batch: list[Dispatched]) -> int:
         """Read a run of ordinary units quickly; returns where it ends, which may be `position`."""
-        span = self._log.span(position)
-        if span is None:
-            return position
-        base, end, memory = span
-        data = bytes(memory[position - base : min(end, position + _SCANNED) - base])
+        at = position - self._received_at
+        if 0 <= at < len(self._received) and self._received_at + len(self._received) <= self._log.end:
+            data = self._received[at : at + _OFFERED]
+        else:
+            span = self._log.span(position)
+            if span is None:
+                return position
+            base, end, memory = span
+            data = bytes(memory[position - base : min(end, position + _SCANNED) - base])
         count = len(batch)
         position = self._units.scan(data, position, limit, batch)
         if len(batch) > count:

@@ -23,7 +23,7 @@ from ariane.store.units.reading import END_OF_FILE, NOTHING, UNIT
 
 _HEAD: Final = 8  # bytes of a record that hold its size and magic
 _KEPT_TAIL: Final = 1 << 20  # a larger buffer is freed when it is empty
-_LARGE: Final = 1 << 16  # bytes of a copied piece from which a system call costs less than mapped writes
+_LARGE: Final = 1 << 14  # bytes of a copied piece from which system calls cost less than the faults of mapped writes
 _REWRITE_STEP: Final = 1 << 20
 NO_LIMIT: Final = 1 << 62
 
@@ -138,9 +138,10 @@ class CommitLog(Log):
             # As in `commit`: the head goes last.
             if len(part) >= _LARGE:
                 last.file.pwrite(at + _HEAD - last.base, part[_HEAD:])
+                last.file.pwrite(at - last.base, part[:_HEAD])
             else:
                 last.file.write(at + _HEAD - last.base, part[_HEAD:])
-            last.file.write(at - last.base, part[:_HEAD])
+                last.file.write(at - last.base, part[:_HEAD])
             rest = rest[len(part) :]
             at += len(part)
             self.written = self.stored = at
