@@ -115,9 +115,9 @@ def main() -> None:
         print(f"broker loop, idle: {idle.stop()}")
         files = Path(folder) / "files"
         write_users(files)
-        site = start_site(files, cluster.namesrv)
         lag = LoopLag(cluster)
-        lag.start()
+        lag.start()  # before the console, which asks for all groups at once
+        site = start_site(files, cluster.namesrv)
         try:
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
