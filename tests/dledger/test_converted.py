@@ -276,6 +276,27 @@ def test_a_conversion_stopped_at_any_call_is_completed_by_the_next_start() -> No
             check_old(store)
 
 
+async def test_a_ledger_without_old_files_and_without_a_checkpoint_is_not_taken_for_a_plain_log(group: Group) -> None:
+    """As after a kill in the first seconds."""
+    root, alone = group.root / "n0", {"n0": group.peers["n0"]}
+    await group.start("n0", peers=alone)
+    sent = await group.fill(100)
+    await group.stop("n0")
+    data = root / "dledger-n0" / "data"
+    before = {path.name: path.read_bytes() for path in data.iterdir()}
+    (root / "dledger-n0" / "checkpoint").unlink()
+    (root / "abort").touch()
+    store, ledger = open_ledger(root)
+    assert ledger.log.checked_end == 0
+    assert ledger.log.last_index >= len(sent)
+    assert {path.name: path.read_bytes() for path in data.iterdir()} == before
+    store._release()
+    await group.start("n0", peers=alone)
+    sent += await group.fill(10, "again")
+    assert [u.body for u in read_all(group.running["n0"].store)] == sent
+    assert not (root / "dledger-n0" / "converted").exists()
+
+
 # -- refused -----------------------------------------------------------------------------------------------------------
 
 

@@ -60,6 +60,7 @@ class LedgerLog(CommitLog):
         """The plain files below the ledger, if this member can have some."""
         self.divide = 0
         """Where the plain files end and the ledger begins; 0 when there are no plain files."""
+        self._converting = False  # there are plain files and no ledger yet
         self.first_index = -1
         self.end_index = end_index
         """The last entry known to be durable at the last checkpoint; -1 when there is none."""
@@ -94,6 +95,7 @@ class LedgerLog(CommitLog):
                 self.checked_end = 0
                 return
             self.files = plain.open(self.file_size)
+            self._converting = True
             self.divide = self.files[-1].base + self.file_size
             self._place(self.divide)  # recovery finds the end of the messages, and calls `recovered`
             return
@@ -167,7 +169,8 @@ class LedgerLog(CommitLog):
         return whole
 
     def recovered(self, end: int) -> int:
-        if self.checked_end < 0:
+        if self._converting:
+            self._converting = False
             return self._start_ledger(end)
         self.visible = end
         self.end = min(self.stored, end)
@@ -352,7 +355,7 @@ class LedgerLog(CommitLog):
 
     def _readable(self, end: int) -> int:
         """Where reading ends if the committed entries end at `end`: without any, at the last message before them."""
-        return self.plain.end if end <= self.divide and self.plain is not None else end
+        return self.plain.end if self.plain is not None and self.divide > 0 and end <= self.divide else end
 
     # -- changing the ends ----------------------------------------------------------------------------------------
 
