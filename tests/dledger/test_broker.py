@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from asyncio.subprocess import PIPE, STDOUT
 from collections.abc import AsyncIterator
@@ -11,7 +12,7 @@ import pytest
 
 from ariane import Message, aio
 from ariane.broker.config import BrokerOptions
-from ariane.protocol.codes import ResponseCode
+from ariane.protocol.codes import RequestCode, ResponseCode
 from ariane.settings import ConfigError
 from tests.broker.talk import Talk
 from tests.dledger.brokers import BrokerGroup, send
@@ -45,6 +46,21 @@ async def test_sends_reach_every_member_and_survive_a_change_of_the_master(group
     await until(lambda: all(set(sent) <= set(group.bodies(id, "orders")) for id in group.brokers))
     found = [group.bodies(id, "orders") for id in group.brokers]
     assert found[0] == found[1] == found[2]
+
+
+async def test_queues_without_a_message_are_kept_because_the_other_members_have_them(group: BrokerGroup) -> None:
+    master = await group.master()
+    await send(group, "rare", 1, "a")
+    store = group.brokers[master].store
+    [place] = [place for place in store.queues() if place[0] == "rare"]
+    async with aio.Producer("senders", name_servers=group.name_servers, send_timeout=30.0) as producer:
+        while store.retention._log.expendable() is None:
+            await producer.send(Message("orders", os.urandom(1 << 20)))
+    store.retention._delete_first()
+    async with Talk.beside(group.brokers[master]) as talk:
+        answer = await talk.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
+    assert answer.code == ResponseCode.SUCCESS
+    assert store.max_offset(*place) == 1
 
 
 async def test_every_member_shows_its_metrics(group: BrokerGroup) -> None:

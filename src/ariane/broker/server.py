@@ -335,7 +335,14 @@ class Broker:
             AdminStatsHandler(
                 topics, groups, offsets, progress, stats, store, live, clock, address=lambda: self.address
             ),
-            AdminStoreHandler(store, topics, clients, filters, drop_topics=self._drop_topics),
+            AdminStoreHandler(
+                store,
+                topics,
+                clients,
+                filters,
+                drop_topics=self._drop_topics,
+                keep_queues=ledger is not None,
+            ),
             AclHandler(None if self.access is None else self.access.rules, live, lambda: self.address),
             self.handover,
             FiltersHandler(

@@ -34,15 +34,23 @@ class AdminStoreHandler:
         filters: ConsumerFilters,
         *,
         drop_topics: Callable[[set[str]], None],
+        keep_queues: bool,
     ) -> None:
+        """`keep_queues`: other brokers have the same queues, and must give their next messages the same offsets."""
         self._store = store
         self._topics = topics
         self._clients = clients
         self._filters = filters
         self._drop_topics = drop_topics
+        self._keep_queues = keep_queues
 
     def clean_queues(self, _: Connection, request: Command) -> Command:
-        """CLEAN_EXPIRED_CONSUMEQUEUE: drop queues without a message in the log."""
+        """CLEAN_EXPIRED_CONSUMEQUEUE: drop queues without a message in the log; a DLedger member keeps them.
+
+        A dropped queue begins again at 0. In a group, the next leader would go on where its own copy ended.
+        """
+        if self._keep_queues:
+            return request.reply(remark="kept: the other members of the group have these queues too")
         self._store.clean_expired_consumequeues()
         return request.reply()
 
