@@ -281,6 +281,16 @@ def test_a_folder_that_is_no_store_is_told_so(tmp_path: Path) -> None:
     assert "is no store" in said
 
 
+@pytest.mark.parametrize("command", ["inspect", "verify", "rebuild", "dump"])
+def test_the_store_of_a_member_is_not_taken_for_its_old_plain_part(root: Path, command: str) -> None:
+    ledger = root / "dledger-n0" / "data"
+    ledger.mkdir(parents=True)
+    (ledger / "00000000000000000000").write_bytes(bytes(64))
+    code, said = run(command, str(root))
+    assert code == 2
+    assert f"its messages are in {ledger}" in said
+
+
 def test_nul_bytes_in_messages_are_no_damage(tmp_path: Path) -> None:
     root = tmp_path / "store"
     store = MessageStore(small(root), Env())

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from ariane.cli.operate.output import print_table
 from ariane.env import Env, LockHeld
-from ariane.store.layout import Layout
+from ariane.store.layout import Layout, log_names
 from ariane.store.offline import (
     Damage,
     Inspection,
@@ -47,6 +47,13 @@ Entries = Annotated[int, typer.Option(help="maxIndexNum, for index files that do
 
 def _layout(root: Path, commitlog: Path | None) -> Layout:
     layout = Layout(root, commitlog or root / "commitlog")
+    for ledger in sorted(root.glob("dledger-*/data")):
+        if log_names(Env().files, ledger):
+            err.print(
+                f"{root} is the store of a DLedger member: its messages are in {ledger}, which these commands do not "
+                "read. The other members of its group have copies; ariane dledger status shows them"
+            )
+            raise typer.Exit(2)
     if not layout.commitlog.is_dir():
         err.print(f"{root} is no store: there is no folder {layout.commitlog}")
         raise typer.Exit(2)

@@ -320,8 +320,10 @@ class MessageStore(StoreReader):
         if not gather:
             if isinstance(data, bytes):
                 self.dispatcher.offer(at, data)
-            self.dispatch_now()
-            self.dispatcher.offer(0, b"")
+            try:
+                self.dispatch_now()
+            finally:
+                self.dispatcher.offer(0, b"")
         elif not self._dispatch_due and self._loop is not None:
             self._dispatch_due = True
             self._loop.call_later(_GATHER, self.dispatch_now)
