@@ -14,6 +14,8 @@ from ariane.dledger.apache_requests import ApacheRequests
 from ariane.dledger.apache_sender import ApacheSender
 from ariane.dledger.configuration import Members, configuration_entry
 from ariane.dledger.files import LedgerFiles
+from ariane.dledger.fitting import begins_elsewhere, fits
+from ariane.dledger.introductions import COPY, Introductions
 from ariane.dledger.log import LedgerLog
 from ariane.dledger.members_file import Stored
 from ariane.dledger.membership_changes import MembershipChanges
@@ -53,10 +55,6 @@ _RETRY: Final = 0.5  # seconds between checks of a failed disk
 _FOLLOW: Final = 0.2  # seconds between checks whether a learner has caught up
 _PREFER: Final = 1.0  # seconds between checks for a preferred leader
 _NEARLY_ALL: Final = 1000  # entries that a preferred leader may lack
-_COPY: Final = (
-    "stop the members, copy commitlog, consumequeue, index and config of one of them to the others, and start again; "
-    "or start a group of one and add empty members"
-)
 _STOP: Final = 3.0  # seconds allowed for the last entries to become durable
 
 
@@ -107,7 +105,6 @@ class Member:
             lambda id, address: Peer(id, address, self._client, env.clock, self.metadata, self._identified),
         )
         self._outside = ""
-        self._waiting = ""
         self._members_seen: tuple[int, bool, bool] | None = None  # changes with the configuration
         self._was_member = False
         self._changing: Membership | None = None
@@ -127,7 +124,7 @@ class Member:
             name="dledger",
             idle_timeout=120,
         )
-        self._answers: dict[str, Metadata] = {}
+        self._introductions = Introductions(options.id, self._first_membership, lambda: self.plain)
 
     # -- start and stop ---------------------------------------------------------------------------------------------
 
@@ -239,8 +236,7 @@ class Member:
         """The address of the leader's broker; empty while it is not known, None when the leader is Apache's."""
         if self.leader_is_apache:
             return None
-        answer = self._answers.get(self.leader or "")
-        return answer.ariane.broker if answer is not None and answer.ariane is not None else ""
+        return self._introductions.broker_of(self.leader or "")
 
     @property
     def leader_is_apache(self) -> bool:
@@ -266,7 +262,7 @@ class Member:
     @property
     def waiting(self) -> str:
         """Why this member does not begin its work; empty when it has begun, or has nothing to complain about."""
-        return self._waiting if self._node is None else ""
+        return self._introductions.waiting if self._node is None else ""
 
     @property
     def plain(self) -> str:
@@ -364,17 +360,17 @@ class Member:
         node = self._node
         if node is None or self._frozen:
             return
-        if self._differs(message.source):
+        if self._introductions.differs(message.source):
             if isinstance(message, (AppendEntries, Heartbeat, ResetLog)):
-                self.freeze(f"{self._difference(message.source)}: {_COPY}")
+                self.freeze(self._introductions.difference(message.source))
             return  # it must not lead this member
-        if records and self._begins_elsewhere(message):
+        if records and begins_elsewhere(self._files.log, message):
             self.freeze(
                 f"the ledger of {message.source} does not begin at {self._files.log.divide}, where the plain commitlog "
-                f"of this member ends: {_COPY}"
+                f"of this member ends: {COPY}"
             )
             return
-        if records and not self._fits(message, records, node):
+        if records and not fits(self._files.log, node, message, records):
             log.error(
                 "%s has sent entries that do not fit into this log: mappedFileSizeCommitLog must be the same on all "
                 "members, and only members may reach this port",
@@ -394,47 +390,6 @@ class Member:
             self.fail_write(f"the entries of {message.source} could not be written", error)
         finally:
             self._incoming = {}
-
-    def _begins_elsewhere(self, message: Message) -> bool:
-        """Whether a leader's entries do not continue the plain commitlog of this member, which has none of them yet."""
-        ledger = self._files.log
-        if not ledger.divide or ledger.last_index >= 0:
-            return False
-        if isinstance(message, ResetLog):  # it would delete messages that the group never had
-            return True
-        first = message.entries[0] if isinstance(message, AppendEntries) else None
-        return first is not None and first.index == 0 and first.position != ledger.divide
-
-    def _differs(self, id: str) -> bool:
-        """Whether another member has a plain commitlog that is not the same as this member's."""
-        told = self._answers.get(id)
-        return told is not None and told.ariane is not None and "" != self.plain != told.ariane.plain != ""
-
-    def _difference(self, *ids: str) -> str:
-        """Describe the plain commitlogs of this and other members."""
-        plains = {id: told.ariane.plain for id in ids if (told := self._answers.get(id)) and told.ariane is not None}
-        return "the plain commitlogs differ (end and checksum): " + ", ".join(
-            f"{id} has {plain or 'none'}" for id, plain in ({self.options.id: self.plain} | plains).items()
-        )
-
-    def _fits(self, message: Message, records: Records, node: Node) -> bool:
-        """Whether entries have the positions that this member would assign; the core handles other mismatches."""
-        ledger = self._files.log
-        if isinstance(message, ResetLog):
-            size = len(next(iter(records.values())))
-            return ledger.place_after(message.start.position - size, size) == message.start.position - size
-        if not isinstance(message, AppendEntries):
-            return True
-        if node.log.term(message.prev_log_index) != message.prev_log_term:
-            return True
-        end = ledger.end_of(message.prev_log_index)
-        if message.prev_log_index < 0 and not ledger.files and message.entries[0].position % ledger.file_size == 0:
-            end = message.entries[0].position  # the ledger of this group continues a plain log, which is not here
-        for entry in message.entries:
-            if entry.position != ledger.place_after(end, entry.size):
-                return False
-            end = entry.position + entry.size
-        return True
 
     def _receive(self, _: Connection, request: Command) -> Command | None:
         message, records = decode(request.body, self.options.group, self.options.id, self.peers)
@@ -481,54 +436,28 @@ class Member:
 
     def _identified(self, peer: Peer, answer: Metadata) -> None:
         """A peer was identified."""
-        self._answers[peer.id] = answer
+        self._introductions.add(peer.id, answer)
         self._choose_mode()
-        if self._node is None:
-            self._decide_whether_new()
+        self._begin_if_known_how()
 
     def hear_of(self, told: Metadata) -> None:
         """A server that may not be a member has introduced itself."""
         self.peers.hear_of(told)
 
-    def _decide_whether_new(self) -> None:
-        """A member without files is new if its group is new; else its disk was lost, and it must not vote yet.
-
-        It begins with the configuration of the group: if that does not have it, it waits until it is added.
-        """
-        running = [
-            (told.ariane.membersIndex, told.peers or {}, told.ariane.learners)
-            for told in self._answers.values()
-            if told.ariane is not None and not told.ariane.new and not told.ariane.outside
-        ]
-        differing = [
-            id
-            for id, told in self._answers.items()
-            if told.ariane is not None and (self._differs(id) or (told.ariane.new and told.ariane.plain != self.plain))
-        ]
-        waiting = f"{self._difference(*sorted(differing))}: {_COPY}" if differing else ""
-        if waiting != self._waiting and waiting:
-            log.error("this member waits: %s", waiting)
-        self._waiting = waiting
-        if running and not any(map(self._differs, self._answers)):
-            _, peers, learners = max(running, key=lambda told: told[0])
-            voters = {id: address for id, address in peers.items() if id not in learners}
-            self._files.members.begin(
-                Members(voters=voters, learners={id: peers[id] for id in learners if id in peers}).membership
-            )
-            self._begin(HardState(abstaining=True))
+    def _begin_if_known_how(self) -> None:
+        beginning = self._introductions.decide() if self._node is None else None
+        if beginning is None:
             return
-        # Apache's members do not handle lost disks; in a mixed group a member starts as they do.
-        agreeing = {*self._answers, self.options.id} - set(differing)
-        if self._first_membership.has_quorum(agreeing) and (self.plain or not differing):
-            self._begin(HardState())
+        if beginning.membership is not None:
+            self._files.members.begin(beginning.membership)
+        self._begin(beginning.hard_state)
 
     def found_apache(self, peer: Peer) -> None:
         """A peer has sent a request of Apache's."""
         peer.tell(PeerKind.APACHE)
-        self._answers.setdefault(peer.id, Metadata())
+        self._introductions.add_apache(peer.id)
         self._choose_mode()
-        if self._node is None:
-            self._decide_whether_new()
+        self._begin_if_known_how()
 
     def _choose_mode(self) -> None:
         mixed = any(peer.kind is PeerKind.APACHE for peer in self.peers.values())
@@ -735,7 +664,7 @@ class Member:
         while True:
             await self._env.clock.sleep(_FOLLOW)
             self.peers.forget_unreachable()
-            if self._waiting and self._node is None:
+            if self.waiting:
                 await asyncio.gather(*(peer.identify() for peer in self.peers.values() if peer.ready))
             if self.serving and not self._frozen:
                 self._changes.promote()

@@ -1,0 +1,92 @@
+"""What the other members say of themselves, and what a member concludes from it before it takes part."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from ariane.dledger.configuration import Members
+from ariane.dledger.wire import Metadata
+from ariane.raft import HardState, Membership
+
+log = logging.getLogger("ariane.dledger")
+
+COPY: Final = (
+    "stop the members, copy commitlog, consumequeue, index and config of one of them to the others, and start again; "
+    "or start a group of one and add empty members"
+)
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """How a member without files of its own begins."""
+
+    hard_state: HardState
+    membership: Membership | None = None
+    """The configuration of a group that runs; None: the one of `dLegerPeers`."""
+
+
+class Introductions:
+    """The answers of the other members, by id."""
+
+    def __init__(self, id: str, first: Membership, plain: Callable[[], str]) -> None:
+        """`first` is the configuration of `dLegerPeers`, `plain` the fingerprint of this member's plain commitlog."""
+        self.waiting = ""
+        """Why this member must not begin yet; empty when it only waits for answers."""
+        self._id = id
+        self._first = first
+        self._plain = plain
+        self._answers: dict[str, Metadata] = {}
+
+    def add(self, id: str, answer: Metadata) -> None:
+        """A member has introduced itself."""
+        self._answers[id] = answer
+
+    def add_apache(self, id: str) -> None:
+        """A member of Apache's has sent a request; it says nothing of itself."""
+        self._answers.setdefault(id, Metadata())
+
+    def broker_of(self, id: str) -> str:
+        """The address of a member's broker; empty while it is not known."""
+        answer = self._answers.get(id)
+        return answer.ariane.broker if answer is not None and answer.ariane is not None else ""
+
+    def differs(self, id: str) -> bool:
+        """Whether another member has a plain commitlog that is not the same as this member's."""
+        told = self._answers.get(id)
+        return told is not None and told.ariane is not None and "" != self._plain() != told.ariane.plain != ""
+
+    def difference(self, *ids: str) -> str:
+        """Describe the plain commitlogs of this and other members, and what to do."""
+        plains = {id: told.ariane.plain for id in ids if (told := self._answers.get(id)) and told.ariane is not None}
+        shown = ", ".join(f"{id} has {plain or 'none'}" for id, plain in ({self._id: self._plain()} | plains).items())
+        return f"the plain commitlogs differ (end and checksum): {shown}: {COPY}"
+
+    def decide(self) -> Beginning | None:
+        """How to begin without files, or None to wait.
+
+        A member without files is new if its group is new; else its disk was lost, and it must not vote yet. It begins
+        with the configuration of the group: if that does not have it, it waits until it is added.
+        """
+        plain = self._plain()
+        ours = {id: told.ariane for id, told in self._answers.items() if told.ariane is not None}
+        differing = [id for id, told in ours.items() if self.differs(id) or (told.new and told.plain != plain)]
+        waiting = self.difference(*sorted(differing)) if differing else ""
+        if waiting and waiting != self.waiting:
+            log.error("this member waits: %s", waiting)
+        self.waiting = waiting
+        running = [id for id, told in ours.items() if not told.new and not told.outside]
+        if running and not any(map(self.differs, self._answers)):
+            newest = max(running, key=lambda id: ours[id].membersIndex)
+            return Beginning(HardState(abstaining=True), _membership(self._answers[newest], ours[newest].learners))
+        # Apache's members do not handle lost disks; in a mixed group a member starts as they do.
+        agreeing = {*self._answers, self._id} - set(differing)
+        if self._first.has_quorum(agreeing) and (plain or not differing):
+            return Beginning(HardState())
+        return None
+
+
+def _membership(told: Metadata, learners: list[str]) -> Membership:
+    peers = told.peers or {}
+    voters = {id: address for id, address in peers.items() if id not in learners}
+    return Members(voters=voters, learners={id: peers[id] for id in learners if id in peers}).membership
