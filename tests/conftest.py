@@ -26,7 +26,8 @@ sys.dont_write_bytecode = False
 ROOT = Path(__file__).parent
 LONG = (  # files of 15 s or more, longest first: two processes that start with these end together
     "packaging/test_install.py", "spark/test_cluster_mode.py", "spark/test_kills.py", "spark/test_sink_crashes.py",
-    "interop/test_other_clients.py", "console/test_walk.py", "spark/test_pipeline_runs.py", "app/test_kombu.py",
+    "interop/test_other_clients.py", "console/test_tour.py", "console/test_walk.py", "spark/test_pipeline_runs.py",
+    "app/test_kombu.py",
     "runbooks/test_cluster.py", "spark/test_pipelines.py", "spark/test_access.py", "app/test_spring.py",
     "spark/test_topic_stream.py",
     "replication/test_apache.py", "docs/test_site.py", "console/test_pages.py", "examples/test_examples.py",

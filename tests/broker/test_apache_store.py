@@ -1,32 +1,22 @@
 """A store folder that Apache's broker left behind, served by ours: every message, topic and offset of the manifest."""
 
-import gzip
 import json
-import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ariane.broker.server import Broker
 from ariane.protocol.units import Unit
 from tests.broker.talk import Talk, small_broker
+from tests.recorded import read_manifest, unpack
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
-def manifest(name: str) -> dict[str, Any]:
-    with gzip.open(FIXTURES / f"{name}.manifest.json.gz") as file:
-        found: dict[str, Any] = json.load(file)
-    return found
-
-
 def broker_on(name: str, folder: Path) -> Broker:
     """A broker of ours on a copy of the folder, with the settings that it was written with."""
-    with tarfile.open(FIXTURES / f"{name}.tar.gz") as tar:
-        tar.extractall(folder, filter="data")
-    store = next(path.parent for path in folder.rglob("commitlog") if path.is_dir())
-    given = manifest(name)["settings"]
+    store = unpack(name, folder)
+    given = read_manifest(name)["settings"]
     sizes = {k: v for k, v in given.items() if k.startswith("mappedFileSize") or k in ("maxHashSlotNum", "maxIndexNum")}
     levels = {"messageDelayLevel": given["messageDelayLevel"]} if "messageDelayLevel" in given else {}
     return small_broker(store, brokerName=given["brokerName"], fileReservedTime=1_000_000, **sizes, **levels)
@@ -45,7 +35,7 @@ async def served(talk: Talk, topic: str, queue_id: int) -> list[Unit]:
 @pytest.mark.parametrize("name", ["store-clean", "store-killed"])
 async def test_every_message_is_served(name: str, tmp_path: Path) -> None:
     expected = json.loads((FIXTURES / f"{name}.served.json").read_text())
-    by_place = {m["commitLogOffset"]: m for m in manifest(name)["messages"]}
+    by_place = {m["commitLogOffset"]: m for m in read_manifest(name)["messages"]}
     async with Talk.to(broker_on(name, tmp_path)) as talk:
         for queue, (low, high) in expected.items():
             topic, _, queue_id = queue.rpartition("/")
@@ -60,7 +50,7 @@ async def test_every_message_is_served(name: str, tmp_path: Path) -> None:
 
 
 async def test_topics_groups_and_offsets_are_taken_over(tmp_path: Path) -> None:
-    config = manifest("store-clean")["config"]
+    config = read_manifest("store-clean")["config"]
     async with Talk.to(broker_on("store-clean", tmp_path)) as talk:
         kept = config["topics.json"]["topicConfigTable"]
         assert set(kept) <= talk.broker.topics.names()

@@ -1,9 +1,7 @@
 """A store of a broker without DLedger continues as a member: what it has stays readable below the ledger."""
 
-import gzip
 import json
 import shutil
-import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from ariane.store.results import StoreDamaged
 from ariane.testing.faults import Crash, MemoryFiles
 from tests.broker.talk import small_options
 from tests.dledger.group import Group, Running, until
+from tests.recorded import read_manifest, unpack
 from tests.store.units import fill, read_all
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
@@ -214,10 +213,8 @@ def read_all_from_min(store: MessageStore) -> list[Any]:
 @pytest.mark.parametrize("name", ["store-clean", "store-killed"])
 @pytest.mark.parametrize("rebuilt", [False, True])
 def test_a_store_of_apaches_broker_continues_as_a_ledger(name: str, rebuilt: bool, tmp_path: Path) -> None:
-    manifest = json.loads(gzip.decompress((FIXTURES / f"{name}.manifest.json.gz").read_bytes()))
-    with tarfile.open(FIXTURES / f"{name}.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    root = next(path.parent for path in tmp_path.rglob("commitlog"))
+    manifest = read_manifest(name)
+    root = unpack(name, tmp_path)
     if rebuilt:
         shutil.rmtree(root / "consumequeue")
         shutil.rmtree(root / "index")

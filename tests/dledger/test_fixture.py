@@ -1,9 +1,7 @@
 """A ledger that Apache's node wrote opens here and serves what its manifest says."""
 
-import gzip
 import json
 import shutil
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +11,19 @@ from ariane.dledger.files import LedgerFiles, ledger_folder
 from ariane.env import Env
 from ariane.raft import HardState, Membership
 from ariane.store import MessageStore, StoreOptions
+from tests.recorded import read_manifest, unpack
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 
 
 @pytest.fixture(scope="module")
 def manifest() -> dict[str, Any]:
-    return json.loads(gzip.decompress((FIXTURES / "dledger-clean.manifest.json.gz").read_bytes()))  # type: ignore[no-any-return]
+    return read_manifest("dledger-clean")
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    with tarfile.open(FIXTURES / "dledger-clean.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path / "store"
+    return unpack("dledger-clean", tmp_path)
 
 
 def open_ledger(root: Path) -> tuple[MessageStore, LedgerFiles]:

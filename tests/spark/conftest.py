@@ -1,13 +1,10 @@
 """One Spark session for all tests of this folder, and the recorded stores unpacked."""
 
-import gzip
-import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.client.newer import apache5
+from tests.recorded import read_manifest, unpack
 from tests.spark.clusters import apache, newer, ours, target
 from tests.spark.quick_jvm import quick_jvm
 
@@ -87,11 +85,8 @@ class RecordedStore:
     """A store folder recorded from Apache's broker, and the manifest of what is in it."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        with tarfile.open(FIXTURES / f"{name}.tar.gz") as tar:
-            tar.extractall(folder, filter="data")
-        self.path = folder / "store"
-        with gzip.open(FIXTURES / f"{name}.manifest.json.gz") as manifest:
-            self.manifest: dict[str, Any] = json.load(manifest)
+        self.path = unpack(name, folder)
+        self.manifest = read_manifest(name)
         self.messages: list[dict[str, Any]] = self.manifest["messages"]
 
 

@@ -13,7 +13,8 @@ from ariane.protocol.ids import host_text, offset_id
 from ariane.protocol.properties import decode_properties
 from ariane.protocol.units import Unit
 from ariane.store import MessageStore, StoreOptions
-from tests.store.conftest import FIXTURES, read_manifest
+from tests.recorded import read_manifest
+from tests.store.conftest import FIXTURES
 from tests.store.units import read_all, unit, units_of
 
 Unpack = Callable[[str], Path]

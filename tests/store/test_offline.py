@@ -14,7 +14,7 @@ from ariane.env import Env, SystemFiles
 from ariane.store import MessageStore, StoreOptions
 from ariane.store.layout import Layout
 from ariane.store.offline import Findings, Wanted, dump, inspect, rebuild, verify
-from tests.store.conftest import read_manifest
+from tests.recorded import read_manifest
 from tests.store.units import fill, read_all, unit
 
 Unpack = Callable[[str], Path]
