@@ -89,8 +89,16 @@ class Cluster:
 
     def start_broker(self, name: str = "broker-a", **options: Any) -> Broker:
         """Start a broker; options by their RocketMQ names."""
-        changes = {"brokerName": name, "namesrvAddr": self.namesrv, "listenPort": free_port(-2, 1), **options}
-        settings = small_options(self._folder / name, **changes)
+        settings = small_options(
+            self._folder / name,
+            **{
+                "brokerName": name,
+                "namesrvAddr": self.namesrv,
+                "listenPort": free_port(-2, 1),
+                "osPageCacheBusyTimeOutMills": 20_000,  # a busy machine is no reason to refuse messages
+                **options,
+            },
+        )
         broker = self._loop.call(lambda: Broker(settings, Env()))
         self._loop.run(broker.start())
         self.brokers[name] = broker
