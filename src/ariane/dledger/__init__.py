@@ -1,7 +1,8 @@
 """DLedger: a log replicated by Raft, with the file and wire formats of Apache's dledger 0.3.1.
 
 member       drives the core (`ariane.raft`) with files, connections and the clock
-introductions what the other members say of themselves: is the group new, does a plain commitlog differ; fitting: entries
+introductions  what the other members say of themselves: is the group new, does a plain commitlog differ
+fitting      whether the entries of another member fit into the log
 writer       does the core's writes; pending_appends: a leader's appends that wait for a majority
 files        one member's folder: data, index, currterm, checkpoint; plain_part: the commitlog of before
 log, index   entries and their positions; `log` is a log of the store (store/log/log.py)
