@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from ariane import ConsumeFrom, ConsumeStatus, Message, aio
-from ariane.cli.capacity import Costs, Workload, master_us, received_bytes, sent_bytes, slave_us, stored_bytes
+from ariane.cli.plan.model import Costs, Workload, master_us, received_bytes, sent_bytes, slave_us, stored_bytes
 from ariane.version import describe
 from bench.brokers import Ariane
 from bench.process import cpu_seconds

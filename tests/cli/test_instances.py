@@ -10,7 +10,7 @@ import pytest
 
 from ariane import Message, Producer
 from ariane.broker import BrokerOptions
-from ariane.cli.instances import check_instances, instance
+from ariane.cli.servers.instances import check_instances, instance
 from ariane.errors import ArianeError, ConfigError
 from tests.cli.programs import Program, program, run
 from tests.peers import free_port, until

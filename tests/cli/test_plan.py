@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ariane.cli.capacity import MEASURED as COSTS
-from ariane.cli.capacity import Sending, Workload, kept_bytes, master_us, memory_bytes, plan, stored_bytes
+from ariane.cli.plan.model import MEASURED as COSTS
+from ariane.cli.plan.model import Sending, Workload, kept_bytes, master_us, memory_bytes, plan, stored_bytes
 from ariane.env import Env
 from ariane.store import MessageStore, StoreOptions
 from tests.cli.programs import run

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ariane.cli.host import advertised, own_address
-from ariane.cli.limits import few_files_warning
+from ariane.cli.servers.host import advertised, own_address
+from ariane.cli.servers.limits import few_files_warning
 from tests.cli.programs import program, run
 from tests.peers.jvm import free_port
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from ariane.cli.pipeline import app
+from ariane.cli.pipelines.command import app
 from ariane.spark.access import ACCESS_OPTIONS
 from ariane.spark.commitlog.options import OPTIONS
 from ariane.spark.sink.options import SINK_OPTIONS

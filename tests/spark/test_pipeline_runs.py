@@ -18,8 +18,8 @@ from rich.progress import Progress
 
 from ariane import Admin
 from ariane.cli import pipeline
-from ariane.cli.pipeline import SIGNALLED
-from ariane.cli.pipeline_display import SparkTasks
+from ariane.cli.pipelines.command import SIGNALLED
+from ariane.cli.pipelines.display import SparkTasks
 from ariane.message import Message, MessageQueue
 from ariane.spark.pipelines import replay
 from ariane.spark.pipelines.archive import archived_offsets

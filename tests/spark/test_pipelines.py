@@ -13,8 +13,8 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from ariane import Admin, Producer, PushConsumer
-from ariane.cli.pipeline import LATE, app
-from ariane.cli.pipeline_tables import SHOWN, print_answers, print_table
+from ariane.cli.pipelines.command import LATE, app
+from ariane.cli.pipelines.tables import SHOWN, print_answers, print_table
 from ariane.client.consumer.options import ConsumeFrom
 from ariane.env import Env, SystemClock
 from ariane.errors import ArianeError, ConfigError

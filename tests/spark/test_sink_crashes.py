@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 from typer.testing import CliRunner
 
 from ariane import Admin
-from ariane.cli.pipeline import app
+from ariane.cli.pipelines.command import app
 from ariane.client.results import TransactionState
 from ariane.errors import BrokerRefused, ResponseError, StoreError
 from ariane.message import HALF_TOPIC

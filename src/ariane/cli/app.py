@@ -21,10 +21,10 @@ class Lazy(NamedTuple):
 
 
 COMMANDS = {
-    "up": Lazy("servers", "up", "broker"),
-    "namesrv": Lazy("servers", "namesrv", "broker"),
-    "broker": Lazy("servers", "broker", "broker"),
-    "filterserver": Lazy("servers", "filterserver", "broker"),
+    "up": Lazy("servers.commands", "up", "broker"),
+    "namesrv": Lazy("servers.commands", "namesrv", "broker"),
+    "broker": Lazy("servers.commands", "broker", "broker"),
+    "filterserver": Lazy("servers.commands", "filterserver", "broker"),
     "send": Lazy("operate.message", "send", "broker"),  # short for `message send`
     "tail": Lazy("messages", "tail", "broker"),
     "topic": Lazy("operate.topic", "app", "broker"),
@@ -41,9 +41,9 @@ COMMANDS = {
     "console": Lazy("console", "app", "console"),
     "acl": Lazy("acl", "app", "broker"),
     "doctor": Lazy("doctor", "doctor", "broker"),
-    "plan": Lazy("plan", "command", "broker"),
+    "plan": Lazy("plan.command", "command", "broker"),
     "guarantee": Lazy("guarantee", "app", "guarantee"),
-    "pipeline": Lazy("pipeline", "app", "spark"),
+    "pipeline": Lazy("pipelines.command", "app", "spark"),
     "app": Lazy("application", "app", "app"),
 }
 

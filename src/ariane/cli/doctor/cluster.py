@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from ariane.cli.doctor.finding import Finding, error, fine, warning
-from ariane.cli.host import reach_warning
+from ariane.cli.servers.host import reach_warning
 from ariane.env import Clock
 from ariane.errors import ArianeError, ResponseError
 from ariane.protocol.bodies import BrokerData, ClusterInfo, KVTable, TopicList, TopicRouteData

@@ -12,8 +12,8 @@ from ariane.broker.config import BrokerOptions
 from ariane.cli.doctor.cluster import ClusterCheck
 from ariane.cli.doctor.finding import Finding, Severity
 from ariane.cli.doctor.local import look_at_machine, look_at_options, look_at_store, read_configuration
-from ariane.cli.host import this_host
 from ariane.cli.screen import console
+from ariane.cli.servers.host import this_host
 from ariane.env import Env
 from ariane.remoting import Client, TlsClient
 from ariane.remoting.tls_properties import tls_properties

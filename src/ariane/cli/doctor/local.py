@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ariane.broker.config import BrokerOptions
 from ariane.cli.doctor.finding import Finding, error, fine, warning
-from ariane.cli.host import is_unspecified, reach_warning
-from ariane.cli.limits import ENOUGH, open_files_limit
+from ariane.cli.servers.host import is_unspecified, reach_warning
+from ariane.cli.servers.limits import ENOUGH, open_files_limit
 from ariane.env import Files, LockHeld
 from ariane.errors import ConfigError
 from ariane.settings import Host

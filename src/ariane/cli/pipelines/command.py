@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from ariane.cli.pipeline_display import display, follow
-from ariane.cli.pipeline_errors import PipelineGroup
-from ariane.cli.pipeline_tables import print_answers, print_table
+from ariane.cli.pipelines.display import display, follow
+from ariane.cli.pipelines.errors import PipelineGroup
+from ariane.cli.pipelines.tables import print_answers, print_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

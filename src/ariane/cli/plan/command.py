@@ -5,8 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
-from ariane.cli.capacity import Limits, Sending, Workload, plan
 from ariane.cli.operate.output import print_json, print_table
+from ariane.cli.plan.model import Limits, Sending, Workload, plan
 from ariane.errors import ConfigError
 
 _SIZES: Final = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20}

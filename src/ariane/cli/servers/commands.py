@@ -7,14 +7,14 @@ import typer
 
 from ariane.broker import Broker, BrokerOptions
 from ariane.cli.connection import DEFAULT_NAMESRV
-from ariane.cli.console_process import DEFAULT_CONSOLE_PORT, check_console, console_process
-from ariane.cli.first_message import show_first_message
-from ariane.cli.host import advertised, is_unspecified, local_address, reach_warning, this_host
-from ariane.cli.instances import MOST, instance, run_instances
-from ariane.cli.limits import check_store_folder, few_files_warning, raise_open_files
 from ariane.cli.logs import LogLevel
 from ariane.cli.screen import console, introduce, print_properties, this_command
 from ariane.cli.serve import run, running, until_stopped
+from ariane.cli.servers.console_process import DEFAULT_CONSOLE_PORT, check_console, console_process
+from ariane.cli.servers.first_message import show_first_message
+from ariane.cli.servers.host import advertised, is_unspecified, local_address, reach_warning, this_host
+from ariane.cli.servers.instances import MOST, instance, run_instances
+from ariane.cli.servers.limits import check_store_folder, few_files_warning, raise_open_files
 from ariane.env import Env
 from ariane.errors import ConfigError
 from ariane.filterserver import FilterServer, FilterServerOptions
