@@ -34,7 +34,11 @@ DOCS = Path(__file__).parents[1] / "docs"
 TEXTS = Path(__file__).parent / "texts"
 INTERNAL = ("ariane.broker", "ariane.cli", "ariane.console", "ariane.ha", "ariane.raft")
 """Packages whose errors never reach a user's code."""
-RAISED_BY_USERS = ("ariane.app.context.Retry", "ariane.app.context.DeadLetter", "ariane.guarantee.idempotence.Rejected")
+RAISED_BY_USERS = (
+    "ariane.app.listen.context.Retry",
+    "ariane.app.listen.context.DeadLetter",
+    "ariane.guarantee.idempotence.Rejected",
+)
 EXAMPLE_HOST = Host(
     home="~", rocketmq_home=None, namesrv_addr=None, address="the machine's address", host_name="the host name"
 )

@@ -15,15 +15,15 @@ from ariane.extras import extra
 
 with extra("app", "ariane.app"):
     from ariane.app.application import Ariane
-    from ariane.app.arguments import Depends, Header
-    from ariane.app.context import Context, DeadLetter, Retry
     from ariane.app.errors import AppError, InvalidPayload, SettingsError
-    from ariane.app.listener import Guarantee, Listener
-    from ariane.app.outgoing import Envelope
+    from ariane.app.listen.arguments import Depends, Header
+    from ariane.app.listen.context import Context, DeadLetter, Retry
+    from ariane.app.listen.listener import Guarantee, Listener
     from ariane.app.payload import Converter
+    from ariane.app.send.outgoing import Envelope
+    from ariane.app.send.template import Template
+    from ariane.app.send.transactions import TransactionListener
     from ariane.app.settings import Settings, load_settings
-    from ariane.app.template import Template
-    from ariane.app.transactions import TransactionListener
 
 __all__ = [
     "AppError",

@@ -11,22 +11,22 @@ from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack
 
 from ariane.app.bindings import Bindings
 from ariane.app.clients import name_servers_of
-from ariane.app.delivery import Handling
 from ariane.app.errors import AppError, SettingsError
-from ariane.app.listener import (
+from ariane.app.listen.delivery import Handling
+from ariane.app.listen.listener import (
     PUBLICATIONS,
     HandleMiddleware,
     Listener,
     ListenerKeywords,
     Publication,
 )
-from ariane.app.outgoing import SendKeywords
 from ariane.app.payload import Converter, Payloads
 from ariane.app.runtime import Runtime
+from ariane.app.send.outgoing import SendKeywords
+from ariane.app.send.template import SendMiddleware
+from ariane.app.send.transactions import TransactionListener
 from ariane.app.settings import ListenerSettings, Settings, SettingsKeywords, load_settings
 from ariane.app.sync import SyncApp
-from ariane.app.template import SendMiddleware
-from ariane.app.transactions import TransactionListener
 
 log = logging.getLogger("ariane.app")
 

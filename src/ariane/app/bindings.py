@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ariane.app.errors import AppError, SettingsError
-from ariane.app.listener import Listener, ListenerKeywords, Publication
-from ariane.app.outgoing import SendKeywords
+from ariane.app.listen.listener import Listener, ListenerKeywords, Publication
 from ariane.app.runtime import Runtime
+from ariane.app.send.outgoing import SendKeywords
 from ariane.app.settings import BindingSettings, Settings
 
 log = logging.getLogger("ariane.app")

@@ -26,7 +26,6 @@ from ariane import (
     TransactionState,
     aio,
 )
-from ariane.app.outgoing import Selector
 from ariane.app.settings import (
     DEFAULT_NAME_SERVER,
     ClusterSettings,
@@ -42,6 +41,7 @@ Deliver = (
     Callable[[list[ReceivedMessage], Delivery], ConsumeStatus]
     | Callable[[list[ReceivedMessage], Delivery], Awaitable[ConsumeStatus]]
 )
+Selector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 Callback = Callable[[SendResult | None, Exception | None], None]
 
 

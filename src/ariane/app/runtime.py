@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 from ariane.app.clients import Client, Clients, PollingClient
 from ariane.app.errors import AppError, NotStarted, SettingsError
 from ariane.app.payload import Payloads
+from ariane.app.send.template import Template
+from ariane.app.send.transactions import TransactionListener
 from ariane.app.settings import Settings
-from ariane.app.template import Template
-from ariane.app.transactions import TransactionListener
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from ariane import ReceivedMessage, SendResult, TransactionResult
 from ariane.app.clients import Callback
 from ariane.app.errors import AppError
 from ariane.app.loop_thread import LoopThread
-from ariane.app.outgoing import MessageKeywords, SendKeywords
 from ariane.app.runtime import Runtime
+from ariane.app.send.outgoing import MessageKeywords, SendKeywords
 
 T = TypeVar("T")
 

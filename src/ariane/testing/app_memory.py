@@ -22,8 +22,7 @@ from ariane import (
     TransactionResult,
     TransactionState,
 )
-from ariane.app.clients import Callback, Clients, Deliver, LocalTransactions
-from ariane.app.outgoing import Selector
+from ariane.app.clients import Callback, Clients, Deliver, LocalTransactions, Selector
 from ariane.app.settings import ClusterSettings, ListenerSettings, ProducerSettings, PullConsumerSettings
 from ariane.client.producer.queue_choice import by_hash
 from ariane.errors import ClientError, ReplyTimeout

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ariane import ReceivedMessage
 from ariane.app.clients import name_servers_of
-from ariane.app.outgoing import parse_destination
 from ariane.app.payload import BYTES, JSON, TEXT, is_model, name_of, schema_of
+from ariane.app.send.outgoing import parse_destination
 from ariane.message import dead_letter_topic
 
 if TYPE_CHECKING:
     from ariane.app.application import Ariane
-    from ariane.app.listener import Listener
+    from ariane.app.listen.listener import Listener
 
 VERSION: Final = "3.0.0"
 Document = dict[str, Any]

@@ -3,8 +3,8 @@
 import logging
 from typing import Any
 
-from ariane.app.context import current
-from ariane.app.delivery import log_fields
+from ariane.app.listen.context import current
+from ariane.app.listen.delivery import log_fields
 from ariane.ops import logs as ops
 
 _FIELDS = ("listener", "topic", "message_id", "message_keys", "reconsume_times")

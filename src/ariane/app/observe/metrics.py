@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from ariane.app.figures import BUCKETS
+from ariane.app.listen.figures import BUCKETS
 from ariane.errors import ArianeError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from ariane import Message, ReceivedMessage
-from ariane.app.context import Context
 from ariane.app.errors import AppError, InvalidPayload
+from ariane.app.listen.context import Context
 from ariane.app.payload import Payloads, decoder_for, name_of
 from ariane.app.runtime import Runtime
 

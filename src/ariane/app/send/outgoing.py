@@ -1,18 +1,18 @@
 """From a destination and a payload to a message: what the template sends."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypedDict, TypeVar
 
 from ariane import Message, MessageQueue
+from ariane.app.clients import Selector
 from ariane.app.errors import AppError
 from ariane.app.payload import CONTENT_TYPE, Payloads
 
 T = TypeVar("T")
 HeaderValue = str | int | float | bool
-Selector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 
 
 class MessageKeywords(TypedDict, total=False):

@@ -7,8 +7,8 @@ from typing import Any, TypeVar, Unpack, overload
 from ariane import Message, ReceivedMessage, SendResult, TransactionResult
 from ariane.app.clients import Callback, SendingClient, TransactionClient
 from ariane.app.errors import AppError, NotStarted
-from ariane.app.outgoing import MessageKeywords, PlaceKeywords, SendKeywords, build_message
 from ariane.app.payload import Payloads
+from ariane.app.send.outgoing import MessageKeywords, PlaceKeywords, SendKeywords, build_message
 from ariane.client.producer.queue_choice import by_hash
 
 T = TypeVar("T")

@@ -10,14 +10,14 @@ from time import perf_counter
 from typing import Any, Final
 
 from ariane import ConsumeStatus, Delivery, ReceivedMessage
-from ariane.app.arguments import call_in_loop, call_plain, payload_reader
 from ariane.app.clients import ENDLESS_TRIES, Deliver
-from ariane.app.context import Context, DeadLetter, Retry, current
 from ariane.app.errors import InvalidPayload
-from ariane.app.listener import HandleMiddleware, Listener, Next
+from ariane.app.listen.arguments import call_in_loop, call_plain, payload_reader
+from ariane.app.listen.context import Context, DeadLetter, Retry, current
+from ariane.app.listen.listener import HandleMiddleware, Listener, Next
+from ariane.app.listen.telemetry import note_failure
 from ariane.app.runtime import Runtime
 from ariane.app.settings import ListenerSettings
-from ariane.app.telemetry import note_failure
 from ariane.errors import ArianeError
 from ariane.message import CORRELATION_ID
 

@@ -9,12 +9,12 @@ from unittest.mock import MagicMock
 from pydantic import ValidationError
 
 from ariane import ReceivedMessage, Sql
-from ariane.app.arguments import Call, as_batch, read_signature
 from ariane.app.clients import ConsumingClient
-from ariane.app.context import Context
 from ariane.app.errors import AppError, InvalidPayload, SettingsError
-from ariane.app.figures import ListenerFigures
-from ariane.app.outgoing import SendKeywords
+from ariane.app.listen.arguments import Call, as_batch, read_signature
+from ariane.app.listen.context import Context
+from ariane.app.listen.figures import ListenerFigures
+from ariane.app.send.outgoing import SendKeywords
 from ariane.app.settings import ListenerSettings, Settings, TlsSettings, explain
 from ariane.message import is_valid_name
 
