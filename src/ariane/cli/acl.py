@@ -67,7 +67,7 @@ def check(
         admins = sum(one.admin for one in rules.accounts.values())
         out.print(f"good: {len(rules.accounts)} accounts ({admins} administrators), {len(rules.white)} white addresses")
         if not admins:
-            err.print("[yellow]warning[/yellow]  no account is an administrator: nobody can create topics")
+            err.print("[yellow]warning[/yellow]  no account is an administrator: no client can create topics")
         return
     if may is None or bool(topic) == bool(group):
         err.print("ask for one thing: --account KEY --may PUB --topic NAME, or --may SUB --group NAME")

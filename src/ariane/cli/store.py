@@ -40,7 +40,7 @@ out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 
 Root = Annotated[Path, typer.Argument(help="the store folder, storePathRootDir", exists=True, file_okay=False)]
-Log = Annotated[Path | None, typer.Option("--commitlog", help="its log, if storePathCommitLog lies elsewhere")]
+Log = Annotated[Path | None, typer.Option("--commitlog", help="its log, if storePathCommitLog is another folder")]
 Slots = Annotated[int, typer.Option(help="maxHashSlotNum, for index files that do not tell")]
 Entries = Annotated[int, typer.Option(help="maxIndexNum, for index files that do not tell")]
 

@@ -253,7 +253,7 @@ class MemoryProducer:
         try:
             await self.send(asked, queue=queue, selector=selector, hash_key=hash_key)
             if not reply.done():
-                raise ReplyTimeout(f"the request to {message.topic} was stored, but nobody replied")
+                raise ReplyTimeout(f"the request to {message.topic} was stored, but no reply came")
             return reply.result()
         finally:
             del self.broker.replies[correlation]
@@ -261,7 +261,7 @@ class MemoryProducer:
     async def reply(self, request: ReceivedMessage, body: bytes, *, timeout: float | None = None) -> SendResult:
         waiting = self.broker.replies.get(request.properties.get(CORRELATION_ID, ""))
         if waiting is None:
-            raise ClientError(f"message {request.message_id} is no request, or nobody waits for its reply")
+            raise ClientError(f"message {request.message_id} is no request, or its reply is not awaited any more")
         stored = self.broker.store(Message("memory_REPLY_TOPIC", body), request.queue)
         if not waiting.done():
             waiting.set_result(stored)

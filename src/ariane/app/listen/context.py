@@ -77,7 +77,7 @@ class Context:
 
     @property
     def queue(self) -> MessageQueue:
-        """The queue that the message lies in."""
+        """The queue of the message."""
         return self._delivery.queue
 
     @property

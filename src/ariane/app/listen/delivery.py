@@ -163,7 +163,7 @@ class Handling:
         unfinished = [] if context.acked is None else context.messages[context.acked :]
         again = unfinished if self._passes_invalid else [*unfinished, *refused]
         if again:
-            # The broker takes back what lies after the index, so that these go to the end. Order does not matter here.
+            # The broker takes back the messages after the index, so these move to the end. Order does not matter here.
             fate = {id(message) for message in again}
             messages[:] = [message for message in messages if id(message) not in fate] + again
             delivery.ack_index = len(messages) - len(again) - 1

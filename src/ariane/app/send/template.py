@@ -65,7 +65,7 @@ class Template:
         return asyncio.ensure_future(self._around(message, submit))
 
     async def send_oneway(self, destination: str, payload: Any, **keywords: Unpack[SendKeywords]) -> None:
-        """Send without an answer: the fastest way, and nobody knows whether the message was stored."""
+        """Send without waiting for a response: the fastest way, without confirmation that the message was stored."""
         producer = self.producer
         message, place = self._build(destination, payload, keywords)
         if "timeout" in place:

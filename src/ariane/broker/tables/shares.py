@@ -5,7 +5,7 @@ from typing import Final
 
 from ariane.remoting.gates import Peer, account_of
 
-NOBODY: Final = ""
+NO_ACCOUNT: Final = ""
 
 
 class Shares:
@@ -18,8 +18,8 @@ class Shares:
 
     def is_used_up(self, by: Peer | None) -> str:
         """The account if it has reached its limit, else empty. The broker itself has no limit."""
-        account = NOBODY if by is None else account_of(by)
-        return account if account and self._count[account] >= self._most else NOBODY
+        account = NO_ACCOUNT if by is None else account_of(by)
+        return account if account and self._count[account] >= self._most else NO_ACCOUNT
 
     def add(self, name: str, by: Peer | None) -> None:
         """Charge a name to the account that created it."""
@@ -29,7 +29,7 @@ class Shares:
 
     def remove(self, name: str) -> None:
         """Release the charge of a name that is deleted, or that an administrator took over."""
-        account = self._creator.pop(name, NOBODY)
+        account = self._creator.pop(name, NO_ACCOUNT)
         if account:
             self._count[account] -= 1
             if not self._count[account]:

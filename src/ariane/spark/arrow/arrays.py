@@ -55,7 +55,7 @@ def _evens(count: int) -> pa.Array:
 
 
 def _interleaved(buffer: memoryview, at: Ints, sizes: npt.NDArray[Any]) -> pa.BinaryArray:
-    """An array over the bytes themselves: its even elements are the pieces, its odd ones what lies between them."""
+    """An array over the bytes themselves: its even elements are the pieces, its odd ones the bytes between them."""
     count = len(at)
     if not count:
         return pa.array([], type=pa.binary())

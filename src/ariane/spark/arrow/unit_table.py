@@ -1,6 +1,6 @@
 """Message units as a table: each field is read for all units at once, on demand.
 
-The layout is that of `ariane.protocol.units`. What lies at the same place in all units is taken from a copy of their
+The layout is that of `ariane.protocol.units`. A field at the same place in all units is taken from a copy of their
 beginnings; anything else is gathered by indexing an array view that has an element at every byte. No Python code runs
 per message.
 """
@@ -89,7 +89,7 @@ class UnitTable:
         return anywhere[self.starts].view(_HEAD)
 
     def _head(self, name: str) -> npt.NDArray[Any]:
-        """A field that lies at the same place in all of these units."""
+        """A field at the same place in all of these units."""
         kind, at = _FIELDS[name]
         if self._heads is None:
             return self._gather(kind, self.starts + at)
@@ -133,7 +133,7 @@ class UnitTable:
 
     @cached_property
     def _short(self) -> bool:
-        """Whether all hosts are of IPv4, so that what lies behind them is at the same place in all units."""
+        """Whether all hosts are of IPv4, so that the fields after them are at the same place in all units."""
         return not (self.sys_flags & (BORN_HOST_V6 | STORE_HOST_V6)).any()
 
     def _host_sizes(self, long: int) -> Ints:

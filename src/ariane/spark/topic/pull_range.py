@@ -234,6 +234,6 @@ def lost(queue: MessageQueue, wanted: int, first: int, end: int) -> StoreError:
     """The error for offsets that a broker does not have."""
     return StoreError(
         f"{name_of(queue)}: offset {wanted} is not there, the broker has {first} to {end}: messages expired before "
-        "they were read, the topic was made anew, or the broker lost its last messages. failOnDataLoss=false goes on "
-        "with what is there"
+        "they were read, the topic was deleted and created again, or the broker lost its last messages. "
+        "failOnDataLoss=false goes on with what is there"
     )
