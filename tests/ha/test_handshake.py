@@ -223,7 +223,10 @@ async def plain_master(data: bytes, first: int, starts: list[int]) -> AsyncItera
         decoder, at = ReportDecoder(), -1
         while chunk := await reader.read(1000):
             for report in decoder.feed(chunk):
-                if at >= 0 or report == GREETING:
+                if report == GREETING:
+                    continue
+                if at >= 0:
+                    writer.write(frame_head(at, 0))
                     continue
                 assert isinstance(report, int)
                 starts.append(report)
@@ -292,6 +295,34 @@ async def test_slave_that_does_not_fit_a_plain_master_stops(first: int, end: int
         await until(lambda: slave.state.stopped)
         assert slave.state.phase is phase
     assert starts == []
+
+
+@pytest.mark.parametrize("have", [0, 10])
+async def test_slave_notices_that_a_plain_master_has_deleted_what_comes_next(have: int) -> None:
+    """Apache's master then sends heartbeats only, without an end."""
+    source, copy, starts = new_store(), new_store(), list[int]()
+    fill(source, 400, size=500)
+    fill(copy, have)
+    end, file = copy.log.stored, source.log.bases()[1]
+    first = 0
+
+    async def master_range() -> tuple[int, int]:
+        return first, source.log.stored
+
+    options = replace(PLAIN, housekeeping_interval=0.6, heartbeat_interval=0.1)
+    async with (
+        plain_master(b"", 0, starts) as port,
+        running_slave(copy, port, options, master_range=master_range) as slave,
+    ):
+        await until(lambda: slave.state.connected)
+        first = file  # retention has deleted the file before the slave had it
+        if have:
+            await until(lambda: slave.state.stopped)
+            assert slave.state.phase is SlavePhase.BEHIND
+            assert starts == [end]
+        else:
+            await until(lambda: starts[-1] == file)
+            assert not slave.state.stopped
 
 
 async def test_garbage_from_a_master_stops_the_slave_and_leaves_its_log_alone() -> None:

@@ -57,6 +57,8 @@ class HaSlave:
         self._gone = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._counts: Counter[str] = Counter()
+        self._still_at = -1  # the end of this log, and since when it has not changed
+        self._still_since = clock.monotonic()
 
     # -- start and stop -------------------------------------------------------------------------------------------
 
@@ -197,6 +199,33 @@ class HaSlave:
         while True:
             await self._clock.sleep(min(_TICK, self.options.heartbeat_interval / 2))
             self.tick()
+            if self._is_still():
+                await self._look_for_a_gap()
+
+    def _is_still(self) -> bool:
+        """Whether this log did not grow for a housekeeping interval; True once an interval."""
+        now = self._clock.monotonic()
+        if self.state.offset != self._still_at:
+            self._still_at, self._still_since = self.state.offset, now
+        if now - self._still_since <= self.options.housekeeping_interval:
+            return False
+        self._still_since = now
+        return True
+
+    async def _look_for_a_gap(self) -> None:
+        """Leave an Apache master that has deleted the bytes that come next: it would send heartbeats for ever."""
+        receiver = self._receiver
+        if receiver is None or not receiver.following or receiver.ariane or self._master_range is None:
+            return
+        try:
+            first, _ = await self._master_range()
+        except (TimeoutError, OSError):
+            return
+        if receiver is self._receiver and first > max(self._store.log.stored, receiver.reported):
+            receiver.abort()
+            self.lost(
+                receiver, f"the master has deleted its log up to {first}"
+            )  # the next attempt stops, or begins there
 
     def tick(self) -> None:
         """Check the connection once."""
