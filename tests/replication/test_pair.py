@@ -358,6 +358,33 @@ async def test_a_slave_that_has_less_than_another_is_not_promoted(brokers: Broke
     assert await bodies(to_other) == [b"one", b"two"]
 
 
+async def test_a_slave_that_is_still_copying_is_not_promoted(brokers: Brokers) -> None:
+    master = await brokers.master(maxHaTransferByteInSecond=1)
+    await brokers.talk(master).send_ok("orders", b"one" * 50_000)
+    slave = await brokers.slave()
+    await until(lambda: slave.from_master.slave and slave.from_master.slave.state.connected)
+    await brokers.stop("master")
+    to_slave = brokers.talk(slave)
+    refused = await to_slave.ask(PROMOTE_BROKER, {"brokerName": "pair"})
+    assert "still copying" in (refused.remark or "")
+    assert slave.role.is_slave
+    ok(await to_slave.ask(PROMOTE_BROKER, {"brokerName": "pair", "force": "true"}))
+
+
+async def test_a_slave_that_is_still_copying_is_not_promoted_after_its_restart(brokers: Brokers) -> None:
+    master = await brokers.master()
+    await brokers.talk(master).send_ok("orders", b"one" * 50_000)
+    await brokers.stop("master")
+    await brokers.master(maxHaTransferByteInSecond=1)  # begins a run after the message
+    slave = await brokers.slave()
+    await until(lambda: slave.epochs.entries)
+    await brokers.stop("master")
+    await brokers.stop("slave")
+    slave = await brokers.slave()
+    refused = await brokers.talk(slave).ask(PROMOTE_BROKER, {"brokerName": "pair"})
+    assert "still copying" in (refused.remark or "")
+
+
 async def test_a_slave_asks_at_once_for_a_new_topic_and_drops_a_deleted_one(brokers: Brokers) -> None:
     master, slave = await brokers.master(), await brokers.slave()
     to_master = brokers.talk(master)
@@ -387,7 +414,9 @@ async def test_a_promoted_slave_knows_the_topics_of_all_messages_that_it_has(bro
 async def test_a_master_that_never_had_a_slave_follows_nobody(brokers: Brokers) -> None:
     """Its messages would be dropped for those of a broker that has nothing of it."""
     stranger = await brokers.slave("stranger")
-    ok(await brokers.talk(stranger).ask(PROMOTE_BROKER, {"brokerName": "pair"}))
+    refused = await brokers.talk(stranger).ask(PROMOTE_BROKER, {"brokerName": "pair"})
+    assert "no message" in (refused.remark or "")
+    ok(await brokers.talk(stranger).ask(PROMOTE_BROKER, {"brokerName": "pair", "force": "true"}))
     alone = await brokers.master(namesrvAddr=None)
     await brokers.talk(alone).send_ok("orders", b"mine")
     await brokers.stop("master")

@@ -249,6 +249,7 @@ class Broker:
             address=lambda: self.address,
             master_address=lambda: from_master.master_address,
             epochs_of=lambda address: claimed_epochs(address, ha_options(live.current)),
+            copying=lambda: None if from_master.slave is None else from_master.slave.state,
             elected=ledger is not None,
         )
         self.registration.on_newer_master = self.handover.newer_master

@@ -104,6 +104,11 @@ class Receiver(asyncio.Protocol):
             self._transport.abort()
 
     @property
+    def catch_up_to(self) -> int:
+        """The end of the master's log at the handshake; -1 when there was none."""
+        return -1 if self._welcome is None else self._welcome.end
+
+    @property
     def following(self) -> bool:
         """Whether the first report was sent."""
         return self._start >= 0

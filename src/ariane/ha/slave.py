@@ -179,6 +179,7 @@ class HaSlave:
         if self._master_range is None:
             return end
         first, last = await self._master_range()
+        self.state.catch_up_to = last
         if empty:
             return max(first, 1) if first >= 0 else 0
         if end > last:
@@ -246,6 +247,8 @@ class HaSlave:
         """The master was asked for its log."""
         self._counts["followed"] += 1
         self.state.ariane = receiver.ariane
+        if receiver.ariane:
+            self.state.catch_up_to = receiver.catch_up_to
         kind = "an Ariane" if receiver.ariane else "a plain"
         log.info("following %s, %s master, from offset %d", self.state.master, kind, receiver.reported)
         self._enter(SlavePhase.FOLLOWING, "")

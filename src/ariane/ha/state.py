@@ -33,6 +33,8 @@ class SlaveState:
     reported: int = -1
     master_end: int = -1
     """The end of the master's log as far as this slave knows."""
+    catch_up_to: int = -1
+    """The end of the master's log when this slave followed it last: before it has that, a promotion loses messages."""
     ariane: bool = False
     """Whether the master took part in the handshake."""
     reason: str = ""

@@ -14,7 +14,7 @@ from ariane.broker.role import MASTER_ID, Role, RoleKind
 from ariane.broker.tables.offsets import OffsetTable, split_key
 from ariane.broker.tables.topics import TopicTable
 from ariane.errors import ArianeError, ResponseError
-from ariane.ha import Epochs, goes_before
+from ariane.ha import Epochs, SlaveState, goes_before
 from ariane.protocol.codes import ResponseCode
 from ariane.protocol.command import Command
 from ariane.protocol.ha import EpochEntry
@@ -89,6 +89,7 @@ class Handover:
         address: Callable[[], str],
         master_address: Callable[[], str | None],
         epochs_of: Callable[[str], Awaitable[tuple[EpochEntry, ...]]],
+        copying: Callable[[], SlaveState | None],
         elected: bool,
     ) -> None:
         self._role = role
@@ -102,6 +103,7 @@ class Handover:
         self._registration = registration
         self._elected = elected
         self._epochs_of = epochs_of
+        self._copying = copying
         self._following: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()  # held while the role is decided and changed
 
@@ -271,8 +273,20 @@ class Handover:
         return states
 
     def _check_safe(self, others: dict[str, PeerState]) -> None:
-        """Refuse a promotion while the master is alive, or of a slave whose log is behind another slave's."""
+        """Refuse a promotion while the master is alive, or of a slave that is known to lack messages."""
         end = self._store.log_max
+        state = self._copying()
+        begun = self._epochs.entries[-1].start if self._epochs.entries else -1
+        wanted = max(begun, -1 if state is None else state.catch_up_to)
+        if end < wanted:
+            remark = (
+                f"this slave was still copying: its master's log went to {wanted} (here {end}): promote another one, "
+                "or this one with --force"
+            )
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+        if not end and wanted < 0:
+            remark = "this slave has no message and has found no master since its start: promote it with --force"
+            raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
         for address, state in others.items():
             if state.is_master:
                 remark = f"the master {address} still answers: stop it first, or promote with --force"
