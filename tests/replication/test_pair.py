@@ -9,8 +9,10 @@ from shutil import rmtree
 
 import pytest
 
+from ariane.broker.replication.peers import PeerState
 from ariane.broker.role import RoleKind
 from ariane.broker.server import Broker
+from ariane.errors import ArianeError
 from ariane.ha import SlavePhase
 from ariane.protocol.bodies import (
     ConsumerOffsetTable,
@@ -197,6 +199,31 @@ async def test_a_master_that_did_not_stop_follows_the_one_that_was_promoted_by_f
     assert (await to_master.send("orders", b"lost")).code == ResponseCode.SERVICE_NOT_AVAILABLE
     await to_slave.send_ok("orders", b"two")
     await copied(slave, master)
+
+
+async def test_a_master_that_hangs_is_told_of_the_promotion_for_when_it_goes_on(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped by SIGSTOP, say: its sockets take requests that it does not read yet."""
+    master, slave = await brokers.master(), await brokers.slave()
+    await brokers.talk(master).send_ok("orders", b"one")
+    await copied(master, slave)
+    told = list[str]()
+    tell = slave.peers.tell_promoted
+
+    async def hangs(address: str) -> PeerState:
+        raise ArianeError(f"{address} did not answer")
+
+    async def noted(address: str, epoch: int, log_max: int) -> None:
+        await tell(address, epoch, log_max)
+        told.append(address)
+
+    monkeypatch.setattr(slave.peers, "state", hangs)
+    monkeypatch.setattr(slave.peers, "tell_promoted", noted)
+    ok(await brokers.talk(slave).ask(PROMOTE_BROKER, {"brokerName": "pair"}))
+    await until(lambda: told)
+    assert told == [master.address]
+    await until(lambda: master.role.is_slave)
 
 
 async def test_one_of_two_brokers_promoted_to_the_same_epoch_steps_down_and_keeps_its_messages(

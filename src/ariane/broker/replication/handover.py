@@ -105,6 +105,7 @@ class Handover:
         self._epochs_of = epochs_of
         self._copying = copying
         self._following: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
         self._changing = asyncio.Lock()  # held while the role is decided and changed
 
     # A master that returns.
@@ -150,10 +151,11 @@ class Handover:
             await self._follow_if_newer(address)
 
     async def stop(self) -> None:
-        """Stop following a newer master."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        """Stop following a newer master, and telling others of a promotion."""
+        tasks = [task for task in (self._following, self._telling) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ask_then_follow(self, address: str) -> None:
         try:
@@ -236,14 +238,14 @@ class Handover:
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
         async with self._changing:
             if role.is_slave:
-                others = await self._states()
+                known = await self._known()
+                others = await self._states(known)
                 if not header.force:
                     self._check_safe(others)
                 epoch = max([self._epochs.current, *(state.epoch for state in others.values())]) + 1
                 await self._promote(epoch, RoleKind.SYNC_MASTER if header.sync else RoleKind.ASYNC_MASTER)
                 await self._registration.current()
-                for address in others:
-                    await self._peers.tell_promoted(address, role.epoch, self._store.log_max)
+                self._telling = asyncio.get_running_loop().create_task(self._tell(known))
         return request.reply(0, PromoteBrokerResponse(role.epoch, self._store.log_max).fields())
 
     async def _promote(self, epoch: int, kind: RoleKind) -> None:
@@ -259,11 +261,20 @@ class Handover:
                 ResponseCode.SYSTEM_ERROR, f"not promoted, the broker stays a slave: {error}; see its log"
             ) from None
 
-    async def _states(self) -> dict[str, PeerState]:
-        """The states of the other brokers of the name that answer."""
+    async def _tell(self, addresses: set[str]) -> None:
+        """Tell the other brokers; one that hangs reads it when it goes on, before it takes many more messages."""
+        epoch, end = self._role.epoch, self._store.log_max
+        await asyncio.gather(*(self._peers.tell_promoted(address, epoch, end) for address in addresses))
+
+    async def _known(self) -> set[str]:
+        """The addresses of the other brokers of the name."""
         addresses = {address for found in (await self._others()).values() for address in found}
         if master := self._master_address():
             addresses.add(master)
+        return addresses
+
+    async def _states(self, addresses: set[str]) -> dict[str, PeerState]:
+        """The states of those that answer."""
         states: dict[str, PeerState] = {}
         for address in addresses:
             try:
@@ -275,9 +286,9 @@ class Handover:
     def _check_safe(self, others: dict[str, PeerState]) -> None:
         """Refuse a promotion while the master is alive, or of a slave that is known to lack messages."""
         end = self._store.log_max
-        state = self._copying()
+        copying = self._copying()
         begun = self._epochs.entries[-1].start if self._epochs.entries else -1
-        wanted = max(begun, -1 if state is None else state.catch_up_to)
+        wanted = max(begun, -1 if copying is None else copying.catch_up_to)
         if end < wanted:
             remark = (
                 f"this slave was still copying: its master's log went to {wanted} (here {end}): promote another one, "
