@@ -4,10 +4,10 @@ from collections import defaultdict
 
 from ariane.broker.unit_copy import properties_of, topic_of
 from ariane.env import Clock
-from ariane.message import DELAY, SCHEDULE_TOPIC, TIMER_TOPIC
+from ariane.message import DELAY, SCHEDULE_TOPIC, TIMER_TOPIC, UNIQUE_KEY
 from ariane.protocol.units import Unit, decode_unit, encode_unit
 from ariane.store.dispatch import timer_code
-from ariane.store.results import PutResult, PutStatus
+from ariane.store.results import PutResult, PutStatus, QueryResult
 
 
 class MemoryLog:
@@ -83,6 +83,15 @@ class MemoryLog:
     def unit_at(self, physical_offset: int) -> Unit | None:
         data = self._units.get(physical_offset)
         return None if data is None else decode_unit(data)
+
+    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
+        found = []
+        for data in self._units.values():
+            unit = decode_unit(data)
+            in_time = begin_ms <= unit.store_time <= end_ms
+            if topic_of(unit) == topic and properties_of(unit).get(UNIQUE_KEY) == key and in_time:
+                found.append(memoryview(data))
+        return QueryResult(found[: -max_count - 1 : -1])
 
     def units(self, topic: str, queue_id: int = 0) -> list[Unit]:
         """What a consumer of a queue would see."""

@@ -8,7 +8,7 @@ import pytest
 from ariane.broker.delay.delivery import IDLE, Delay, due_message, make_delayed
 from ariane.broker.unit_copy import packed, properties_of
 from ariane.env import ManualClock
-from ariane.message import DELAY, HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, SCHEDULE_TOPIC, TAGS
+from ariane.message import DELAY, HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, SCHEDULE_TOPIC, TAGS, UNIQUE_KEY
 from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_PREPARED, Unit
 from ariane.store.results import PutStatus
 from tests.broker.memory_log import MemoryLog
@@ -175,6 +175,45 @@ def test_without_the_offsets_everything_is_delivered_once_more(
     delay.deliver_due()
     Delay(LEVELS, log, log.put, clock).deliver_due()
     assert delivered(log) == [b"x", b"x"]
+
+
+def keyed(log: MemoryLog, delay: Delay, key: str, body: bytes = b"x", born: int = 1) -> None:
+    unit = Unit(b"orders", body, packed({DELAY: "1", UNIQUE_KEY: key}), queue_id=2, born_time=born)
+    delay.rewrite(unit)
+    log.put(unit)
+
+
+def test_what_an_earlier_master_has_delivered_is_not_delivered_again(
+    delay: Delay, clock: ManualClock, log: MemoryLog
+) -> None:
+    """Its progress is some seconds old on the slave that is promoted."""
+    for key in ("a", "b", "a"):  # a producer that got no answer sends the same message again
+        keyed(log, delay, key)
+    clock.advance(1)
+    delay.deliver_due()
+    keyed(log, delay, "c")
+    clock.advance(1)
+    promoted = Delay(LEVELS, log, log.put, clock)
+    promoted.deliver_due()
+    assert [properties_of(unit)[UNIQUE_KEY] for unit in log.units("orders", 2)] == ["a", "b", "a", "c"]
+    assert promoted.offsets() == {1: 4}
+
+
+def test_a_message_that_only_looks_like_a_delivered_one_is_delivered(
+    delay: Delay, clock: ManualClock, log: MemoryLog
+) -> None:
+    keyed(log, delay, "a", b"first")
+    clock.advance(1)
+    delay.deliver_due()
+    kept = delay.encode()
+    keyed(log, delay, "a", b"second")  # one Message object sent twice keeps its key
+    keyed(log, delay, "a", b"first", born=2)
+    log.put(Unit(b"orders", b"second", packed({UNIQUE_KEY: "a"}), queue_id=2, born_time=1))
+    clock.advance(1)
+    promoted = Delay(LEVELS, log, log.put, clock)
+    promoted.load(kept)
+    promoted.deliver_due()
+    assert delivered(log) == [b"first", b"second", b"second", b"first"]
 
 
 def test_offsets_outside_of_their_queue_go_to_its_nearest_end(delay: Delay, clock: ManualClock, log: MemoryLog) -> None:

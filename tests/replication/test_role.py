@@ -136,6 +136,23 @@ async def test_a_slave_that_becomes_a_master_delivers_what_was_delayed(tmp_path:
         assert [unit.body for unit in await talk.units("orders")] == [b"hello", b"late"]
 
 
+async def test_a_promoted_slave_does_not_repeat_the_deliveries_of_its_master(tmp_path: Path) -> None:
+    """It copies the progress of delays each 10 s, and the delivered messages at once."""
+    async with Talk.to(small_broker(tmp_path, messageDelayLevel="1s 2s")) as talk:
+        delay = talk.broker.detours.delay
+        before = delay.encode()
+        properties = "DELAY\x011\x02UNIQ_KEY\x01{}\x02"
+        for key in "ab":
+            await talk.send_ok("orders", key.encode(), properties=properties.format(key))
+        await settled(lambda: delay.delivered == 2)
+        await talk.broker.role.become_slave(1, 1)
+        delay.copy(before)
+        await talk.broker.role.become_master(2)
+        await talk.send_ok("orders", b"c", properties=properties.format("c"))
+        await settled(lambda: delay.delivered == 3)
+        assert [unit.body for unit in await talk.units("orders")] == [b"a", b"b", b"c"]
+
+
 async def test_a_delayed_message_whose_copy_is_cut_off_is_delivered_again(tmp_path: Path) -> None:
     """A leader that is replaced loses what it stored last, and may lead again before it hears of others' progress."""
     async with Talk.to(small_broker(tmp_path, messageDelayLevel="1s 2s")) as talk:

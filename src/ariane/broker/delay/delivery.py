@@ -13,11 +13,12 @@ from ariane import message
 from ariane.broker.seldom_log import SeldomLog
 from ariane.broker.unit_copy import copy_of, packed, properties_of, topic_of
 from ariane.env import Clock
-from ariane.message import DELAY, HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, SCHEDULE_TOPIC
+from ariane.message import DELAY, HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, SCHEDULE_TOPIC, UNIQUE_KEY
 from ariane.protocol.bodies.groups import DelayOffsetTable
 from ariane.protocol.properties import delay_level
-from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NOT, Unit
+from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NOT, Unit, decode_unit
 from ariane.store import STORED, PutResult, PutStatus
+from ariane.store.results import QueryResult
 
 log = logging.getLogger("ariane.broker.delay")
 
@@ -25,6 +26,8 @@ BATCH = 64  # messages of one level delivered before the next level's turn
 SHORTEST = 0.01  # seconds: messages due within this time are delivered together
 RETRY = 0.1  # seconds until a delivery that the store refused is tried again
 IDLE = 1.0  # longest wait: replicated messages are not announced
+_COPIES = 32  # messages of one key that are looked at
+_EVER = 1 << 62
 
 
 class ScheduleLog(Protocol):
@@ -37,6 +40,8 @@ class ScheduleLog(Protocol):
     def queue_entries(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[int, int, int]]: ...
 
     def unit_at(self, physical_offset: int) -> Unit | None: ...
+
+    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult: ...
 
 
 def make_delayed(unit: Unit, max_level: int) -> int:
@@ -82,6 +87,9 @@ class _Level:
         self.offset = 0
         self.delivered_end = 0  # end of the last delivered copy in the log
         self.suspect_since: float | None = None  # when an entry was first seen whose due time is too far ahead
+        self.unsure = True
+        """Whether another master, or a run that was killed, may have delivered what comes next."""
+        self.copied = -1  # log offset of the last copy that was found
 
 
 class Delay:
@@ -179,7 +187,9 @@ class Delay:
     # Delivery.
 
     def start(self) -> None:
-        """Start delivering."""
+        """Start delivering. The progress may be some seconds old: what was delivered since is looked for in the log."""
+        for level in self._levels:
+            level.unsure, level.copied = True, -1
         self._task = asyncio.get_running_loop().create_task(self._run(), name="delayed messages")
 
     async def stop(self) -> None:
@@ -232,8 +242,10 @@ class Delay:
         for physical, _, due in entries:
             remaining = self._remaining_ms(level, due)
             if remaining > 0:
+                level.unsure = False
                 return min(IDLE, max(SHORTEST, remaining / 1000))
-            if not self._deliver(level, physical):
+            level.unsure = level.unsure and self._was_delivered(level, physical)
+            if not level.unsure and not self._deliver(level, physical):
                 return RETRY
             level.offset += 1
         return 0.0 if len(entries) == BATCH else IDLE
@@ -263,6 +275,23 @@ class Delay:
         waited = int((self._clock.monotonic() - level.suspect_since) * 1000)
         return level.delay_ms - waited
 
+    def _was_delivered(self, level: _Level, physical: int) -> bool:
+        """Whether the log has a delivered copy of a stored message. A level delivers in order, so do its copies."""
+        unit = self._store.unit_at(physical)
+        copy = due_message(unit) if unit is not None else None
+        key = properties_of(copy).get(UNIQUE_KEY) if copy is not None else None
+        if unit is None or copy is None or not key:
+            return False
+        earliest = unit.store_time - 1000  # the index counts seconds
+        found = self._store.query(topic_of(copy), key, _COPIES, earliest, _EVER)
+        for data in reversed(found.slices):  # oldest first
+            stored = decode_unit(data)
+            if stored.physical_offset > max(physical, level.copied) and _same(stored, copy):
+                level.copied = stored.physical_offset
+                level.delivered_end = max(level.delivered_end, stored.physical_offset + len(data))
+                return True
+        return False
+
     def _deliver(self, level: _Level, physical: int) -> bool:
         """Store a message that is due; False when the store refuses for now. An undeliverable one is skipped."""
         unit = self._store.unit_at(physical)
@@ -280,3 +309,14 @@ class Delay:
         level.delivered_end = max(level.delivered_end, result.physical_offset + result.size)
         self.delivered += 1
         return True
+
+
+def _same(stored: Unit, copy: Unit) -> bool:
+    """Whether a stored message is this copy. No other message has the properties of a delivered one and its birth."""
+    return (
+        stored.topic == copy.topic
+        and stored.properties == copy.properties
+        and stored.born_time == copy.born_time
+        and stored.reconsume_times == copy.reconsume_times
+        and stored.body == copy.body
+    )
