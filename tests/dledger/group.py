@@ -78,6 +78,7 @@ class Group:
         self.running: dict[str, Running] = {}
         self._file_size = file_size
         self._election_ms = election_ms
+        self.gather_ms = 500
 
     async def start(self, *ids: str, env: Env | None = None, peers: dict[str, str] | None = None) -> None:
         for id in ids or tuple(self.peers):
@@ -89,6 +90,7 @@ class Group:
                 election_ms=self._election_ms,
                 checkpoint_ms=300,
                 scrub_pause_ms=50,
+                gather_ms=self.gather_ms,
             )
             running = Running(options, self.root / id, env or Env(), self._file_size)
             await running.start()

@@ -93,6 +93,49 @@ async def test_a_wiped_member_refills_and_votes_again(group: Group) -> None:
     await until(lambda: wiped.node is not None and not wiped.node.hard_state.abstaining)
 
 
+async def test_wiped_members_begin_no_new_group_while_the_one_with_the_log_is_to_come(group: Group) -> None:
+    """As when a machine room starts again: the member with the log recovers it before it answers."""
+    await group.start()
+    acknowledged = await group.fill(50)
+    id = (await group.leader()).member.options.id
+    await group.caught_up()
+    await group.stop()
+    wiped = sorted({"n0", "n1", "n2"} - {id})
+    for other in wiped:
+        shutil.rmtree(group.root / other)
+    group.gather_ms = 1 << 40
+    await group.start(*wiped)
+    members = [group.running[other].member for other in wiped]
+    await until(
+        lambda: all(member.peers[other].ready for member in members for other in wiped if other in member.peers)
+    )
+    assert [member.node for member in members] == [None, None]
+    await group.start(id)
+    await until(lambda: all(member.node is not None for member in members))
+    assert all(member.node is not None and member.node.hard_state.abstaining for member in members)
+    assert bodies(group.running[id]) == acknowledged
+
+
+async def test_a_member_with_a_log_does_not_join_a_group_that_was_begun_anew(group: Group) -> None:
+    """The others have lost their disks, and terms and indexes are the same: only the entries tell."""
+    await group.start()
+    acknowledged = await group.fill(50)
+    await group.caught_up()
+    id = (await group.leader()).member.options.id
+    await group.stop()
+    others = sorted({"n0", "n1", "n2"} - {id})
+    for other in others:
+        shutil.rmtree(group.root / other)
+    await group.start(*others)
+    anew = await group.fill(20, "anew")
+    await group.start(id)
+    survivor = group.running[id]
+    await until(lambda: "begun anew" in survivor.member.frozen)
+    assert bodies(survivor) == acknowledged
+    anew += await group.fill(20, "more")
+    assert all(bodies(group.running[other])[: len(anew)] == anew for other in others)
+
+
 async def test_a_wiped_member_refills_when_the_leader_has_deleted_old_files(group: Group) -> None:
     await group.start()
     acknowledged = await group.fill(600)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ariane.dledger.entry import INDEX_FILE_UNITS, LedgerFraming
+from ariane.dledger.entry import ENTRY_HEADER, INDEX_FILE_UNITS, LedgerFraming
 from ariane.dledger.index import LedgerIndex
 from ariane.dledger.log import LedgerLog
 from ariane.dledger.members_file import MembersFile, Stored
@@ -16,6 +16,7 @@ from ariane.dledger.state_files import (
     save_hard_state,
 )
 from ariane.env import Files
+from ariane.protocol.checksum import crc32
 from ariane.raft import Entry, HardState, LogStart, Membership
 from ariane.raft import Log as RaftLog
 from ariane.store.layout import log_names
@@ -109,6 +110,16 @@ class LedgerFiles:
             return True
         found = self.log.index.get(stored.index) if stored.index <= self.log.last_index else None
         return found is not None and found[2] == stored.term
+
+    @property
+    def beginning(self) -> str:
+        """A checksum of the first entry of all; empty when it was deleted, or is not committed."""
+        log = self.log
+        found = log.index.get(0) if log.first_index == 0 else None
+        if found is None or found[0] + found[1] > log.visible:
+            return ""
+        record = log.record(found[0], found[1])
+        return "" if record is None else f"{crc32(memoryview(record)[ENTRY_HEADER.size :]):08x}"
 
     def entry(self, index: int) -> Entry:
         """An entry of the log by its index."""

@@ -124,7 +124,10 @@ class Member:
             name="dledger",
             idle_timeout=120,
         )
-        self._introductions = Introductions(options.id, self._first_membership, lambda: self.plain)
+        self._introductions = Introductions(
+            options.id, self._first_membership, lambda: self.plain, lambda: files.beginning
+        )
+        self._patient_until = 0.0
 
     # -- start and stop ---------------------------------------------------------------------------------------------
 
@@ -139,6 +142,7 @@ class Member:
         self._store.when_replicated = self._when_replicated
         self._store.health.accepts_messages(False)
         self._listener.follows(0, None)
+        self._patient_until = self._env.clock.monotonic() + self.options.gather_ms / 1000
         await self._server.start(bind, port)
         self.peers.follow([self.membership])
         self.peers.start()
@@ -293,6 +297,7 @@ class Member:
                 membersCommitted=node is None or node.log.membership_index <= node.log.commit_index,
                 outside=self.outside or self.waiting,
                 plain=self.plain,
+                beginning=self._files.beginning,
                 damaged=len(self.scrub.damaged),
                 repaired=self.scrub.repaired,
             ),
@@ -358,7 +363,7 @@ class Member:
     def take(self, message: Message, records: Records) -> None:
         """Pass a message of another member to the core."""
         node = self._node
-        if node is None or self._frozen:
+        if node is None or self._frozen or not self._introductions.knows(message.source):
             return
         if self._introductions.differs(message.source):
             if isinstance(message, (AppendEntries, Heartbeat, ResetLog)):
@@ -445,7 +450,10 @@ class Member:
         self.peers.hear_of(told)
 
     def _begin_if_known_how(self) -> None:
-        beginning = self._introductions.decide() if self._node is None else None
+        if self._node is not None:
+            return
+        patient = self._env.clock.monotonic() < self._patient_until
+        beginning = self._introductions.decide(patient=patient)
         if beginning is None:
             return
         if beginning.membership is not None:
@@ -664,6 +672,7 @@ class Member:
         while True:
             await self._env.clock.sleep(_FOLLOW)
             self.peers.forget_unreachable()
+            self._begin_if_known_how()
             if self.waiting:
                 await asyncio.gather(*(peer.identify() for peer in self.peers.values() if peer.ready))
             if self.serving and not self._frozen:

@@ -27,6 +27,8 @@ class MemberOptions:
     mixed_election_ms: int = 4000
     commit_timeout_ms: int = 2500
     """How long an append may wait for a majority."""
+    gather_ms: int = 15_000
+    """How long a member without files waits for all the others before a majority without files begins a new group."""
     checkpoint_ms: int = 3000
     durable_ack: bool = True
     """Whether entries count when they are synced; otherwise once they are written, which a power cut can undo."""

@@ -95,6 +95,8 @@ class ArianeStatus(msgspec.Struct, kw_only=True):
     """Why the member does not belong to the group; empty when it does."""
     plain: str = ""
     """The fingerprint of the plain commitlog below its ledger; empty when it has none."""
+    beginning: str = ""
+    """A checksum of the first entry of all; empty when the member has it no more, or not yet committed."""
 
 
 class Metadata(Body, kw_only=True):
