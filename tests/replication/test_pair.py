@@ -91,6 +91,16 @@ async def test_a_parked_pull_on_a_slave_is_answered_when_the_message_arrives(bro
     assert ok(await pull).body
 
 
+async def test_a_slave_has_few_offsets_within_a_second(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ariane.broker.replication.metadata.INTERVAL", 1e9)
+    master, slave = await brokers.master(), await brokers.slave()
+    await brokers.talk(master).send_ok("orders")
+    await copied(master, slave)
+    await until(lambda: slave.metadata.rounds and "orders" in slave.topics)
+    await commit(brokers.talk(master), "readers", "orders", 1)
+    await until(lambda: slave.offsets.get("readers", "orders", 0) == 1)
+
+
 async def test_commits_on_a_slave_reach_the_master_that_returns(brokers: Brokers) -> None:
     master, slave = await brokers.master(), await brokers.slave()
     to_master, to_slave = brokers.talk(master), brokers.talk(slave)

@@ -27,7 +27,8 @@ from ariane.store.units.reading import Dispatched
 log = logging.getLogger("ariane.broker.replication")
 
 INTERVAL: Final = 10.0  # seconds between two rounds, as in Apache's slave
-SHORT: Final = 1.0  # seconds between checks whether pending progress can be applied
+SHORT: Final = 1.0  # seconds between checks whether pending progress can be applied, and between copies of few offsets
+FEW: Final = 64 << 10  # bytes of a table of offsets that is copied so often
 
 
 class MetadataCopy:
@@ -66,6 +67,7 @@ class MetadataCopy:
         self._task: asyncio.Task[None] | None = None
         self._short = Periodic(clock, SHORT, self._each_second, name="take progress that waited for the log")
         self._queues = 0  # number of queues when topics were looked at last
+        self._offsets_size = 0  # bytes of the master's table of offsets
         self._asked: set[str] = set()  # topics that triggered a round since the last regular one
         self.rounds = 0
         """Complete rounds since the start."""
@@ -166,10 +168,11 @@ class MetadataCopy:
 
     async def _copy_progress(self, master: str) -> None:
         answer = await self._peers.ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        self._offsets_size = len(answer.body)
         table = await asyncio.to_thread(ConsumerOffsetTable.decode, answer.body)
         delays = (await self._peers.ask(master, RequestCode.GET_ALL_DELAY_OFFSET)).body
-        checks = {key: table.offset_table[key] for key in table.offset_table if split_key(key)[1] == CHECK_GROUP}
-        users = {key: queues for key, queues in table.offset_table.items() if key not in checks}
+        users = _of_users(table)
+        checks = {key: queues for key, queues in table.offset_table.items() if key not in users}
         if self.covered():
             users, checks = {}, {}
         ahead = self._offsets.take_from_master(ConsumerOffsetTable(users))
@@ -190,8 +193,21 @@ class MetadataCopy:
         if delays:
             await self._progress.copy(delays)
 
+    async def _copy_few_offsets(self) -> None:
+        """Copy the offsets of users between two rounds, so that a promotion repeats a second and not ten."""
+        master = self._master_address()
+        if master is None or not self.rounds or self.failure or self._offsets_size > FEW or self.covered():
+            return
+        try:
+            answer = await self._peers.ask(master, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        except ArianeError:
+            return  # the next round reports it
+        self._offsets_size = len(answer.body)
+        self._offsets.take_from_master(ConsumerOffsetTable(_of_users(ConsumerOffsetTable.decode(answer.body))))
+
     async def _each_second(self) -> None:
         await self._take_waiting()
+        await self._copy_few_offsets()
         await self._save()
 
     # Offsets that clients committed here, kept over restarts.
@@ -207,3 +223,8 @@ class MetadataCopy:
     def _decode(self, data: bytes) -> None:
         self._saved = data
         self._offsets.committed_here = ConsumerOffsetTable.decode(data).offset_table
+
+
+def _of_users(table: ConsumerOffsetTable) -> dict[str, dict[int, int]]:
+    """The offsets without those of transaction checks, which refer to messages that the master has stored again."""
+    return {key: queues for key, queues in table.offset_table.items() if split_key(key)[1] != CHECK_GROUP}
