@@ -146,7 +146,7 @@ class LedgerGroup:
             rows["ledgerRepairedEntries"] = str(scrub.repaired)
         if member.ledger.divide:
             rows["ledgerStart"] = str(member.ledger.divide)
-        if problem := member.frozen or member.outside or member.waiting:
+        if problem := member.frozen or member.outside or member.waiting or member.abstaining:
             rows["ledgerProblem"] = problem
         return rows
 

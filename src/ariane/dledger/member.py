@@ -269,6 +269,13 @@ class Member:
         return self._introductions.waiting if self._node is None else ""
 
     @property
+    def abstaining(self) -> str:
+        """Why this member does not vote; empty when it does."""
+        if self._node is None or not self._node.hard_state.abstaining:
+            return ""
+        return "files of this member were lost: it does not vote until it has the log of a leader"
+
+    @property
     def plain(self) -> str:
         """The fingerprint of the plain commitlog below the ledger; empty when there is none."""
         plain = self._files.log.plain
