@@ -103,6 +103,9 @@ async def test_a_send_to_a_deposed_leader_waits_for_the_next_one(group: BrokerGr
         ("dLegerGroup=g\ndLegerPeers=n0-a:1\ndLegerSelfId=n1", "dLegerSelfId"),
         ("dLegerGroup=g\ndLegerPeers=first-a:1\ndLegerSelfId=first", "dLegerSelfId"),
         ("dLegerGroup=g\ndLegerSelfId=n0", "dLegerPeers"),
+        ("dLegerGroup=g\ndLegerPeers=n0-a:1;n0-b:1\ndLegerSelfId=n0", "dLegerPeers"),
+        ("dLegerGroup=g\ndLegerPeers=n0-a:1;n1-a:1\ndLegerSelfId=n0", "dLegerPeers"),
+        ("dLegerGroup=g\ndLegerPeers=n0-a:1\ndLegerSelfId=n0\ndLegerHeartbeatInterval=501", "dLegerElectionTimeout"),
     ],
 )
 def test_a_member_that_cannot_take_part_is_refused_at_the_start(text: str, key: str) -> None:

@@ -40,7 +40,13 @@ def _check_dledger(settings: Settings) -> None:
     for name in ("dLegerGroup", "dLegerPeers", "dLegerSelfId"):
         if not settings[name]:
             raise settings.error(name, "must be set when enableDLegerCommitLog is true")
-    members = [peer.partition("-")[0] for peer in str(settings["dLegerPeers"]).split(";")]
+    peers = [peer.partition("-") for peer in str(settings["dLegerPeers"]).split(";")]
+    members, addresses = [id for id, _, _ in peers], [address for _, _, address in peers]
+    for named in (members, addresses):
+        for twice in {name for name in named if named.count(name) > 1}:
+            raise settings.error("dLegerPeers", f"names {twice} twice")
+    if _number(settings, "dLegerElectionTimeout") < 2 * _number(settings, "dLegerHeartbeatInterval"):
+        raise settings.error("dLegerElectionTimeout", "must be at least twice dLegerHeartbeatInterval")
     if settings["dLegerSelfId"] not in members:
         raise settings.error("dLegerSelfId", f"is none of the members {', '.join(members)} of dLegerPeers")
     if not re.fullmatch("[a-zA-Z][0-9]{1,9}", str(settings["dLegerSelfId"])):
