@@ -220,7 +220,7 @@ class HaSlave:
             return
         try:
             first, _ = await self._master_range()
-        except (TimeoutError, OSError):
+        except (TimeoutError, OSError, ValueError):
             return
         if receiver is self._receiver and first > max(self._store.log.stored, receiver.reported):
             receiver.abort()
