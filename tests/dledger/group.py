@@ -44,7 +44,7 @@ class Running:
 
     def leads(self, term: int) -> None:
         self.roles.append(("leader", term))
-        self.store.health.accepts_messages(True)
+        self.member.accept(term)
 
     def follows(self, term: int, leader: str | None) -> None:
         self.roles.append(("follower", term))

@@ -176,6 +176,38 @@ async def test_leadership_is_handed_over(group: Group) -> None:
     assert bodies(leader) == [b"first", b"second"]
 
 
+async def test_a_leader_whose_disk_is_full_hands_over_to_a_member_that_has_room(group: Group) -> None:
+    await group.start()
+    acknowledged = await group.fill(20, "before-")
+    leader = await group.leader()
+    first, second = (running for running in group.running.values() if running is not leader)
+    for running in (leader, first):
+        running.store.health.fail("disk", "the disk is 99 % full")
+    await until(lambda: second.member.serving)
+    acknowledged += await group.fill(20, "meanwhile-")
+    second.store.health.fail("disk", "the disk is 99 % full")
+    assert await second.put(b"no") is PutStatus.SERVICE_NOT_AVAILABLE
+    leader.store.health.clear("disk")
+    await until(lambda: leader.member.serving)
+    acknowledged += await group.fill(20, "after-")
+    for running in (first, second):
+        running.store.health.clear("disk")
+    await group.same_everywhere(acknowledged)
+
+
+async def test_a_leader_whose_transfer_fails_takes_messages_again_when_it_has_room(group: Group) -> None:
+    await group.start()
+    leader = await group.leader()
+    away = next(id for id in group.running if group.running[id] is not leader)
+    await group.stop(away)
+    leader.store.health.fail("disk", "the disk is 99 % full")
+    leader.member.transfer(away)
+    leader.store.health.clear("disk")
+    assert await leader.put(b"refused") is PutStatus.SERVICE_NOT_AVAILABLE
+    await until(lambda: leader.store.health.accepts)
+    assert await leader.put(b"taken") is PutStatus.OK
+
+
 async def test_a_leader_with_a_failing_disk_hands_its_work_to_others_and_returns(tmp_path: Path) -> None:
     files = MemoryFiles()
     group = Group(tmp_path, file_size=1 << 16)

@@ -65,6 +65,11 @@ class Introductions:
         """Whether a member has introduced itself, so that it is known whether it `differs`."""
         return id in self._answers
 
+    def is_writable(self, id: str) -> bool:
+        """Whether the store of an Ariane member took messages when that introduced itself last."""
+        told = self._answers.get(id)
+        return told is not None and told.ariane is not None and told.ariane.writable
+
     def broker_of(self, id: str) -> str:
         """The address of a member's broker; empty while it is not known."""
         answer = self._answers.get(id)

@@ -54,6 +54,7 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _RETRY: Final = 0.5  # seconds between checks of a failed disk
 _FOLLOW: Final = 0.2  # seconds between checks whether a learner has caught up
 _PREFER: Final = 1.0  # seconds between checks for a preferred leader
+_RESIGN: Final = 1.0  # seconds between checks whether a leader's store takes messages
 _NEARLY_ALL: Final = 1000  # entries that a preferred leader may lack
 _STOP: Final = 3.0  # seconds allowed for the last entries to become durable
 
@@ -86,6 +87,7 @@ class Member:
         self._store = store
         self._env = env
         self._listener = listener
+        self._accepts = False  # whether messages are accepted, if the store is writable
         self._node: Node | None = None
         self._working = False
         self._frozen = ""  # why this member is stopped: a disk failed, or the group's messages contradict each other
@@ -158,6 +160,7 @@ class Member:
                 self._checkpoints(),
                 self._appends.expire(),
                 self._prefer(),
+                self._resign(),
                 self._follow_changes(),
                 self.scrub.run(),
             )
@@ -305,6 +308,7 @@ class Member:
                 outside=self.outside or self.waiting,
                 plain=self.plain,
                 beginning=self._files.beginning,
+                writable=self._store.health.writable and not self._frozen,
                 damaged=len(self.scrub.damaged),
                 repaired=self.scrub.repaired,
             ),
@@ -331,13 +335,14 @@ class Member:
         """Accept messages as the leader of `term`, unless that term has ended."""
         node = self._node
         if self.serving and not self._frozen and node is not None and node.hard_state.term == term:
+            self._accepts = True
             self._store.health.accepts_messages(True)
 
     def transfer(self, member: str) -> None:
         """Transfer the leadership; messages are refused from now on. RaftError when that is not possible."""
         assert self._node is not None
         self._node.transfer(member)
-        accepted = self._store.health.accepts
+        accepted = self._accepts
         if member != self.options.id:
             self._store.health.accepts_messages(False)
         self._work()
@@ -599,7 +604,7 @@ class Member:
     def _lose(self, reason: str) -> None:
         """Accept no more messages, and answer waiting appends with an unknown outcome."""
         self._store.health.accepts_messages(False)
-        self.serving = False
+        self.serving = self._accepts = False
         self._appends.lose(reason)
 
     def freeze(self, reason: str, until: str = "") -> None:
@@ -701,6 +706,25 @@ class Member:
                     log.info("handing the leadership over to %s, which is preferred", id)
                     self.transfer(id)
                     break
+
+    async def _resign(self) -> None:
+        """Transfer the leadership while the store takes no messages, for a full disk say, to a member whose does."""
+        while True:
+            await self._env.clock.sleep(_RESIGN)
+            for id, peer in list(self.peers.items()):
+                if not self._hinders or not peer.ready or not await peer.identify():
+                    continue
+                node = self._node
+                voters = node.log.membership.voters if node is not None else ()
+                if self._hinders and id in voters and self._introductions.is_writable(id):
+                    log.error("%s is to lead: the store here takes no messages: %s", id, self._store.health.text)
+                    self.transfer(id)
+                    break
+
+    @property
+    def _hinders(self) -> bool:
+        """Whether this member leads, and cannot write."""
+        return self.can_append and not self._store.health.writable
 
     async def _checkpoints(self) -> None:
         noted = (-1, -1)

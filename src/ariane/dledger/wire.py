@@ -97,6 +97,8 @@ class ArianeStatus(msgspec.Struct, kw_only=True):
     """The fingerprint of the plain commitlog below its ledger; empty when it has none."""
     beginning: str = ""
     """A checksum of the first entry of all; empty when the member has it no more, or not yet committed."""
+    writable: bool = True
+    """Whether its store takes messages; a member with a full disk should not lead."""
 
 
 class Metadata(Body, kw_only=True):
