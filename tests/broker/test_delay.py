@@ -10,7 +10,7 @@ from ariane.broker.unit_copy import packed, properties_of
 from ariane.env import ManualClock
 from ariane.message import DELAY, HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, SCHEDULE_TOPIC, TAGS, UNIQUE_KEY
 from ariane.protocol.units import TRANSACTION_COMMIT, TRANSACTION_PREPARED, Unit
-from ariane.store.results import PutStatus
+from ariane.store.results import PutStatus, QueryResult
 from tests.broker.memory_log import MemoryLog
 
 LEVELS = (1_000, 5_000, 10_000)
@@ -197,6 +197,16 @@ def test_what_an_earlier_master_has_delivered_is_not_delivered_again(
     promoted.deliver_due()
     assert [properties_of(unit)[UNIQUE_KEY] for unit in log.units("orders", 2)] == ["a", "b", "a", "c"]
     assert promoted.offsets() == {1: 4}
+
+
+def test_damaged_bytes_in_the_index_stop_no_delivery(
+    delay: Delay, clock: ManualClock, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "query", lambda *_: QueryResult([memoryview(b"damaged")]))
+    keyed(log, delay, "a")
+    clock.advance(1)
+    delay.deliver_due()
+    assert delivered(log) == [b"x"]
 
 
 def test_a_message_that_only_looks_like_a_delivered_one_is_delivered(

@@ -13,6 +13,7 @@ from ariane import message
 from ariane.broker.seldom_log import SeldomLog
 from ariane.broker.unit_copy import copy_of, packed, properties_of, topic_of
 from ariane.env import Clock
+from ariane.errors import ProtocolError
 from ariane.message import DELAY, HALF_TOPIC, REAL_QUEUE_ID, REAL_TOPIC, SCHEDULE_TOPIC, UNIQUE_KEY
 from ariane.protocol.bodies.groups import DelayOffsetTable
 from ariane.protocol.properties import delay_level
@@ -285,7 +286,10 @@ class Delay:
         earliest = unit.store_time - 1000  # the index counts seconds
         found = self._store.query(topic_of(copy), key, _COPIES, earliest, _EVER)
         for data in reversed(found.slices):  # oldest first
-            stored = decode_unit(data)
+            try:
+                stored = decode_unit(data)
+            except ProtocolError:
+                continue  # the index may name damaged bytes
             if stored.physical_offset > max(physical, level.copied) and _same(stored, copy):
                 level.copied = stored.physical_offset
                 level.delivered_end = max(level.delivered_end, stored.physical_offset + len(data))

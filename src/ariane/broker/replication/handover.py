@@ -286,6 +286,16 @@ class Handover:
     def _check_safe(self, others: dict[str, PeerState]) -> None:
         """Refuse a promotion while the master is alive, or of a slave that is known to lack messages."""
         end = self._store.log_max
+        for address, state in others.items():
+            if state.is_master:
+                remark = f"the master {address} still answers: stop it first, or promote with --force"
+                raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
+            if state.log_max > end:
+                remark = (
+                    f"the slave {address} has more of the log ({state.log_max} bytes, here {end}): promote that one, "
+                    "or this one with --force"
+                )
+                raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
         copying = self._copying()
         begun = self._epochs.entries[-1].start if self._epochs.entries else -1
         wanted = max(begun, -1 if copying is None else copying.catch_up_to)
@@ -298,16 +308,6 @@ class Handover:
         if not end and wanted < 0:
             remark = "this slave has no message and has found no master since its start: promote it with --force"
             raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
-        for address, state in others.items():
-            if state.is_master:
-                remark = f"the master {address} still answers: stop it first, or promote with --force"
-                raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
-            if state.log_max > end:
-                remark = (
-                    f"the slave {address} has more of the log ({state.log_max} bytes, here {end}): promote that one, "
-                    "or this one with --force"
-                )
-                raise ResponseError(ResponseCode.SYSTEM_ERROR, remark)
 
     async def promoted(self, _: Connection, request: Command) -> Command:
         """BROKER_PROMOTED: a peer was promoted. A master asks it; a slave asks the name servers for its address."""
