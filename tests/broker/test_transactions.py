@@ -211,6 +211,29 @@ def test_the_first_decision_stands(world: World) -> None:
     assert (op.body, properties_of(op)[TAGS]) == (b"0", "d")
 
 
+async def test_a_message_object_sent_twice_is_two_transactions(world: World) -> None:
+    first = world.send("k1")  # clients keep the unique key of a message; the same millisecond too
+    second = world.send("k1")
+    assert world.decide(first)
+    assert world.decide(second)
+
+
+async def test_a_decision_after_a_restart_is_on_one_of_two_transactions_with_the_same_key(world: World) -> None:
+    first = world.send("k1")
+    second = world.send("k1")
+    assert world.decide(first)
+    world.restart()
+    await world.check.recover()
+    assert not world.decide(first)
+    assert world.decide(second)
+
+
+async def test_a_half_message_does_not_pose_as_a_copy_of_another(world: World) -> None:
+    victim = world.send("k1")
+    assert world.decide(world.send("k2", **{TRANSACTION_PREPARED_QUEUE_OFFSET: "0"}))
+    assert world.decide(victim)
+
+
 async def test_a_duplicate_is_known_after_a_restart(world: World) -> None:
     half = world.send("k1")
     world.decide(half)

@@ -6,7 +6,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
-from ariane.broker.transactions.half_messages import CHECK_GROUP, HALF_QUEUE, RECENT, HalfLog, HalfQueue, identity
+from ariane.broker.transactions.half_messages import (
+    CHECK_GROUP,
+    HALF_QUEUE,
+    RECENT,
+    HalfLog,
+    HalfQueue,
+    identity,
+    note_first,
+)
 from ariane.broker.unit_copy import copy_of, packed, properties_of
 from ariane.env import Clock
 from ariane.errors import RemotingError
@@ -19,7 +27,6 @@ from ariane.message import (
     REAL_QUEUE_ID,
     REAL_TOPIC,
     TRANSACTION_CHECK_TIMES,
-    TRANSACTION_PREPARED_QUEUE_OFFSET,
     UNIQUE_KEY,
     is_valid_name,
 )
@@ -220,7 +227,7 @@ class TransactionCheck:
             return
         half_offset = int(unit.body)
         half = self._half_at(half_offset)
-        self._queue.decided(identity(half) if half is not None else f"@{half_offset}", half_offset, offset)
+        self._queue.decided(identity(half) if half is not None else str(half_offset), half_offset, offset)
 
     def _take_half(self, offset: int, unit: Unit) -> None:
         if not self._queue.is_decided(identity(unit)):
@@ -269,7 +276,7 @@ class TransactionCheck:
         if offset >= end:
             return False
         half = self._half_at(offset)
-        key = identity(half) if half is not None else f"@{offset}"
+        key = identity(half) if half is not None else str(offset)
         try:
             done = self._queue.is_decided(key) or self._check(offset, half)
         except Exception:
@@ -299,6 +306,7 @@ class TransactionCheck:
     def _give_up(self, offset: int, half: Unit, properties: dict[str, str]) -> bool:
         """Move a half message to the check-max topic, for operators."""
         self._give_up_topic()
+        note_first(half, properties)
         result = self._put(copy_of(half, CHECK_MAX_TIME_TOPIC, 0, properties))
         if result.status not in STORED:
             log.error("half message %d cannot be moved to %s: %s", offset, CHECK_MAX_TIME_TOPIC, result.status.name)
@@ -311,7 +319,6 @@ class TransactionCheck:
 
     def _put_off(self, half: Unit, properties: dict[str, str]) -> bool:
         """Store an immune message again at the end of the queue, without counting a check."""
-        properties.setdefault(TRANSACTION_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
         return self._again(half, properties) is not None
 
     def _ask(self, half: Unit, properties: dict[str, str]) -> bool:
@@ -334,6 +341,7 @@ class TransactionCheck:
 
     def _again(self, half: Unit, properties: dict[str, str]) -> Unit | None:
         """Store a half message again; return the stored copy, or None when the store refuses."""
+        note_first(half, properties)
         copy = copy_of(half, HALF_TOPIC, HALF_QUEUE, properties)
         result = self._put(copy)
         if result.status not in STORED:

@@ -19,6 +19,7 @@ from ariane.message import (
     REAL_TOPIC,
     TAGS,
     TRANSACTION_PREPARED,
+    TRANSACTION_PREPARED_QUEUE_OFFSET,
     UNIQUE_KEY,
     WAIT,
     is_valid_name,
@@ -61,6 +62,7 @@ def is_prepared(unit: Unit) -> bool:
 def make_half(unit: Unit) -> None:
     """Turn a message of a transaction into its half message."""
     properties = properties_of(unit)
+    properties.pop(TRANSACTION_PREPARED_QUEUE_OFFSET, None)  # consumed from a transaction and sent in another one
     properties[REAL_TOPIC] = topic_of(unit)
     properties[REAL_QUEUE_ID] = str(unit.queue_id)
     unit.properties = packed(properties)
@@ -119,10 +121,17 @@ def check_decision(half: Unit | None, header: EndTransactionRequest) -> Unit:
     return half
 
 
+def note_first(half: Unit, properties: dict[str, str]) -> None:
+    """Note in the properties of a copy of `half` where the first half message of the transaction is."""
+    properties.setdefault(TRANSACTION_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
+
+
 def identity(half: Unit) -> str:
-    """The identity that a half message shares with its copies: the unique key, or else its own queue offset."""
-    key = properties_of(half).get(UNIQUE_KEY)
-    return f"{key}@{half.born_time}" if key else f"@{half.queue_offset}"
+    """The identity that a half message shares with its copies: the queue offset of the first one.
+
+    The unique key is not one: its producer chooses it, and keeps it when it sends the same message object twice.
+    """
+    return properties_of(half).get(TRANSACTION_PREPARED_QUEUE_OFFSET) or str(half.queue_offset)
 
 
 class HalfQueue:

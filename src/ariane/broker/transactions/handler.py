@@ -10,7 +10,7 @@ from ariane.broker.send.acknowledge import Acknowledge
 from ariane.broker.send.answer import PutFailures
 from ariane.broker.stats import BrokerStats
 from ariane.broker.transactions.check import is_hopeless
-from ariane.broker.transactions.half_messages import HALF_QUEUE, Transactions, committed_message, identity
+from ariane.broker.transactions.half_messages import HALF_QUEUE, Transactions, committed_message, identity, note_first
 from ariane.broker.unit_copy import copy_of, properties_of
 from ariane.errors import ProtocolError, ResponseError
 from ariane.message import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, TRANSACTION_CHECK_TIMES
@@ -120,6 +120,8 @@ class TransactionHandler:
         if unit is None or not _is_half(unit):
             raise ResponseError(ResponseCode.SYSTEM_ERROR, f"{NOT_RESUMED} {msg_id} is no half message")
         properties = {**properties_of(unit), TRANSACTION_CHECK_TIMES: "0"}
+        if unit.topic == HALF_TOPIC.encode():
+            note_first(unit, properties)
         copy = copy_of(unit, HALF_TOPIC, HALF_QUEUE, properties)
         result = self._writer.append(copy)
         if result.status is not PutStatus.OK:
