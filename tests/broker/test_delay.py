@@ -167,6 +167,20 @@ def test_deliveries_go_on_after_a_restart_where_they_stopped(delay: Delay, clock
     assert restarted.offsets() == {1: 1, 2: 1}
 
 
+def test_a_level_that_is_configured_again_continues_where_it_was(
+    delay: Delay, clock: ManualClock, log: MemoryLog
+) -> None:
+    send(delay, log, 3)
+    clock.advance(10)
+    delay.deliver_due()
+    shortened = Delay(LEVELS[:2], log, log.put, clock)
+    shortened.load(delay.encode())
+    restored = Delay(LEVELS, log, log.put, clock)
+    restored.load(shortened.encode())
+    restored.deliver_due()
+    assert delivered(log) == [b"x"]
+
+
 def test_without_the_offsets_everything_is_delivered_once_more(
     delay: Delay, clock: ManualClock, log: MemoryLog
 ) -> None:

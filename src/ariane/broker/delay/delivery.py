@@ -104,6 +104,7 @@ class Delay:
         clock: Clock,
     ) -> None:
         self._levels = [_Level(number, delay) for number, delay in enumerate(levels_ms, 1)]
+        self._unused: dict[int, int] = {}  # progress of levels that messageDelayLevel does not have now
         self._store = store
         self._put = put
         self._clock = clock
@@ -154,7 +155,8 @@ class Delay:
         """Take over the progress of a master, whose queues may still be longer."""
         table = DelayOffsetTable.decode(text).offset_table
         for level in self._levels:
-            level.offset = table.get(level.number, 0)
+            level.offset = table.pop(level.number, 0)
+        self._unused = table
 
     def take_back(self, end: int, text: bytes) -> None:
         """Levels that delivered into the log after `end` go back to the offset in `text`."""
@@ -176,7 +178,7 @@ class Delay:
 
     def encode(self) -> bytes:
         """The text of delayOffset.json."""
-        return DelayOffsetTable(self.offsets()).encode()
+        return DelayOffsetTable({**self._unused, **self.offsets()}).encode()
 
     def running_info(self) -> dict[str, str]:
         """The rows that delayed messages add to a broker's runtime information."""
