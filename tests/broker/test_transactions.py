@@ -342,8 +342,12 @@ async def test_a_decision_within_the_immunity_settles_the_copies(world: World) -
     assert world.producer.asked == []
 
 
-async def test_nonsense_immunity_counts_as_none(world: World) -> None:
-    world.send("k1", **{CHECK_IMMUNITY_SECONDS: "a while"})
+@pytest.mark.parametrize(
+    "nonsense",
+    [{CHECK_IMMUNITY_SECONDS: "a while"}, {CHECK_IMMUNITY_SECONDS: "9" * 5000}, {TRANSACTION_CHECK_TIMES: "9" * 5000}],
+)
+async def test_nonsense_counts_as_none(world: World, nonsense: dict[str, str]) -> None:
+    world.send("k1", **nonsense)
     await world.round(7)
     assert world.producer.keys() == ["k1"]
 

@@ -41,6 +41,7 @@ log = logging.getLogger("ariane.broker.transactions")
 
 BATCH: Final = 200  # half messages per turn of the event loop
 LONGEST: Final = 60.0  # seconds of one round
+_MOST_DIGITS: Final = 18
 MOST_LISTED: Final = 5  # groups and messages named in a round's log line
 
 
@@ -115,14 +116,18 @@ class CheckRules(Protocol):
 
 def immunity_ms(properties: dict[str, str], timeout_ms: int) -> int:
     """The age at which the producer is asked about a half message; a property of the message may set it."""
-    said = properties.get(CHECK_IMMUNITY_SECONDS, "")
-    return int(said) * 1000 if said.isdecimal() else timeout_ms
+    said = _number(properties.get(CHECK_IMMUNITY_SECONDS, ""))
+    return timeout_ms if said is None else said * 1000
 
 
 def check_times(properties: dict[str, str]) -> int:
     """How often a half message was checked."""
-    said = properties.get(TRANSACTION_CHECK_TIMES, "0")
-    return int(said) if said.isdecimal() else 0
+    return _number(properties.get(TRANSACTION_CHECK_TIMES, "")) or 0
+
+
+def _number(text: str) -> int | None:
+    """A number that a producer wrote; None for anything else, also for more digits than Python converts."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def is_hopeless(properties: dict[str, str]) -> bool:
