@@ -6,7 +6,9 @@ import threading
 import pytest
 
 from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, ReceivedMessage, aio
+from ariane.client.consumer.queues.process_queue import PULL_IDLE
 from ariane.client.consumer.queues.puller import Limits, Puller
+from ariane.client.consumer.stats import Meter
 from ariane.protocol.codes import RequestCode
 from ariane.protocol.command import Command
 from ariane.testing.cluster import Cluster
@@ -26,6 +28,28 @@ async def test_room_is_limited_by_count_size_and_span(offsets: range, size: int,
     puller = Puller.__new__(Puller)
     puller._limits = Limits(messages=10, size=1000, span=50)
     assert puller.has_room(queue) is room
+
+
+@pytest.mark.parametrize("paused", [True, False])
+async def test_a_queue_that_is_held_back_is_not_stuck(paused: bool) -> None:
+    clock = ManualClock()
+    queue = ProcessQueue(NAME, clock)
+    puller = Puller.__new__(Puller)
+    puller._limits = Limits(messages=10, size=1000, span=None)
+    puller._meter = Meter(clock)
+    puller.subscription = lambda topic: None
+    puller._clock = clock
+    puller.going = asyncio.Event()
+    if not paused:
+        puller.going.set()
+        queue.put(messages(*range(11)))
+    pull = asyncio.create_task(puller.pull_once(queue))
+    await asyncio.sleep(0)
+    clock.advance(PULL_IDLE + 1)
+    assert not queue.is_stuck()  # it would be taken again, with all that its listener has not finished
+    pull.cancel()
+    await asyncio.gather(pull, return_exceptions=True)
+    assert queue.is_stuck()
 
 
 async def test_a_slow_listener_stops_the_pulls_until_it_catches_up(ours: Cluster) -> None:

@@ -34,6 +34,8 @@ class ProcessQueue:
         self.last_lock = clock.monotonic()
         self.last_pull = clock.monotonic()
         self.last_consume = clock.monotonic()
+        self.held_back = False
+        """The next pull waits for room in the cache, or for the end of a pause."""
         self.unlock_tries = 0
         self.failures = 0
         """Consecutive pulls that failed."""
@@ -177,7 +179,7 @@ class ProcessQueue:
 
     def is_stuck(self) -> bool:
         """Whether the last pull is so long ago that pulling must be stuck."""
-        return self._clock.monotonic() - self.last_pull > PULL_IDLE
+        return not self.held_back and self._clock.monotonic() - self.last_pull > PULL_IDLE
 
     def lag(self, committed: int | None) -> int:
         """Messages between the group's offset and the end of the queue, as of the last pull."""

@@ -114,11 +114,15 @@ class Puller:
 
     async def pull_once(self, queue: ProcessQueue) -> None:
         """Pull once: wait for room, ask the broker, deliver. After an error, pause."""
-        await self.going.wait()
-        while not self.has_room(queue) and not queue.dropped:
-            self._meter.flow_controls += 1
-            queue.changed.clear()
-            await queue.changed.wait()
+        queue.held_back = True
+        try:
+            await self.going.wait()
+            while not self.has_room(queue) and not queue.dropped:
+                self._meter.flow_controls += 1
+                queue.changed.clear()
+                await queue.changed.wait()
+        finally:
+            queue.held_back = False
         subscription = self.subscription(queue.queue.topic)
         if queue.dropped:
             return
