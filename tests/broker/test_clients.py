@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from ariane.broker.tables import clients
 from ariane.broker.tables.consistency import compare
 from ariane.env import Env, ManualClock
 from ariane.protocol.bodies import CheckClientRequestBody, ConsumerIdList, SubscriptionData
@@ -163,6 +164,16 @@ async def test_members_that_want_different_things_are_noticed_once_and_named(
         assert clients.inconsistencies_seen == 1
         assert len([r for r in caplog.records if "different things" in r.message]) == 1
     await settled(lambda: not clients.inconsistencies())
+
+
+async def test_a_heartbeat_that_changes_nothing_compares_nobody(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+    monkeypatch.setattr(clients, "compare", lambda group, members: compared.append(group))
+    for _ in range(3):  # a group may have thousands of members, and each sends one every 30 s or more often
+        await talk.heartbeat("consumers", {"orders": "A", "other": "*"}, client_id="c1")
+    assert compared == ["consumers"]
+    await talk.heartbeat("consumers", {"orders": "B", "other": "*"}, client_id="c1")
+    assert compared == ["consumers"] * 2
 
 
 def subscriptions(**topics: str) -> list[SubscriptionData]:

@@ -171,8 +171,10 @@ class ClientTable:
         self._seen(member)
         self._enter(member.connection, group.name, 1)
         member.subscriptions = data.subscription_data_set
+        known = group.members.get(member.connection)
         changed = group.join(member, data)
-        self._check_consistency(group)
+        if known is None or known.client_id != member.client_id or known.subscriptions != member.subscriptions:
+            self._check_consistency(group)
         for listener in self.on_heartbeat:
             listener(group)
         if changed:
