@@ -9,11 +9,17 @@ import pytest
 
 from ariane import ConsumeFrom, ConsumeStatus, Delivery, Message, ReceivedMessage, aio
 from ariane.client.admin import Admin
+from ariane.client.connect.tasks import Tasks
 from ariane.client.consumer.listen.orderly import Orderly
-from ariane.client.consumer.options import PushOptions
+from ariane.client.consumer.listen.runners import Batch
+from ariane.client.consumer.options import Model, PushOptions
+from ariane.client.consumer.queues.process_queue import ProcessQueue
+from ariane.client.consumer.stats import Meter
 from ariane.client.producer.producer import Producer
+from ariane.env import ManualClock
 from ariane.message import dead_letter_topic
 from tests.client.inbox import OK, Inbox, eventually
+from tests.client.test_process_queue import QUEUE, messages
 
 FIRST = ConsumeFrom.FIRST
 
@@ -143,3 +149,26 @@ def test_a_pause_is_between_a_hundredth_and_thirty_seconds(wanted: float | None,
     service = SimpleNamespace(_options=PushOptions(name_servers="a:1"))
     batch = SimpleNamespace(delivery=SimpleNamespace(suspend=wanted))
     assert Orderly._pause(cast(Any, service), cast(Any, batch)) == pause
+
+
+async def test_a_queue_taken_again_is_consumed_while_its_former_task_still_pauses() -> None:
+    clock, consumed = ManualClock(), asyncio.Queue[Batch]()
+
+    def submit(batch: Batch) -> None:
+        batch.started, batch.status = clock.monotonic(), ConsumeStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+        batch.done(batch)
+        consumed.put_nowait(batch)
+
+    tasks = Tasks(clock, "test")
+    service = Orderly(
+        cast(Any, SimpleNamespace(env=SimpleNamespace(clock=clock), tasks=tasks)),
+        PushOptions(name_servers="a:1", model=Model.BROADCASTING),
+        cast(Any, SimpleNamespace(submit=submit)),
+        *cast(Any, (None, None, Meter(clock), None)),
+    )
+    for _ in range(2):  # a rebalance or a reset releases the queue during the pause, and takes it again
+        queue = ProcessQueue(QUEUE, clock)
+        service.deliver(queue, queue.put(messages(0)))
+        assert (await asyncio.wait_for(consumed.get(), 10)).queue is queue
+        queue.drop()
+    await tasks.close()

@@ -12,7 +12,7 @@ from ariane.client.consumer.queues.offset_store import OffsetStore
 from ariane.client.consumer.queues.process_queue import ProcessQueue
 from ariane.client.consumer.stats import Meter
 from ariane.errors import ArianeError
-from ariane.message import RECONSUME_TIME, MessageQueue, ReceivedMessage
+from ariane.message import RECONSUME_TIME, ReceivedMessage
 
 log = logging.getLogger("ariane.client")
 
@@ -83,13 +83,14 @@ class Orderly:
         self._back = back
         self._meter = meter
         self._locks = locks
-        self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._tasks: dict[ProcessQueue, asyncio.Task[None]] = {}
 
     def deliver(self, queue: ProcessQueue, _: list[ReceivedMessage]) -> None:
         """Start the task of a queue to which messages were added."""
-        task = self._tasks.get(queue.queue)
+        task = self._tasks.get(queue)
         if task is None or task.done():
-            self._tasks[queue.queue] = self._instance.tasks.supervise(
+            self._tasks = {held: task for held, task in self._tasks.items() if not task.done()}
+            self._tasks[queue] = self._instance.tasks.supervise(
                 f"consuming of {queue.queue}", lambda: self._consume(queue)
             )
 
