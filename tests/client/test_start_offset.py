@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from ariane import ConsumeFrom, MessageQueue, PushOptions
 from ariane.client.connect.broker_calls import BrokerCalls
-from ariane.client.consumer.queues.offset_store import OffsetStore
+from ariane.client.consumer.queues.offset_store import LocalOffsets, OffsetStore
 from ariane.client.consumer.queues.start_offset import start_offset
+from ariane.env import Env
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 RETRY = MessageQueue("%RETRY%g", "broker-a", 0)
@@ -59,3 +61,18 @@ async def test_messages_that_came_back_are_never_skipped() -> None:
     assert await begin(Known(None), RETRY, ConsumeFrom.LAST) == 0
     assert await begin(Known(None), RETRY, ConsumeFrom.FIRST) == 0
     assert await begin(Known(None), RETRY, ConsumeFrom.TIMESTAMP) == 100  # as Apache's client does it
+
+
+async def test_releasing_a_queue_keeps_the_offsets_of_the_others_in_the_file(tmp_path: Path) -> None:
+    files = Env().files
+    first, second = MessageQueue("orders", "a", 0), MessageQueue("orders", "a", 1)
+    offsets = LocalOffsets(tmp_path, "client", "group", files)
+    for queue in (first, second):
+        offsets.update(queue, 7, only_forward=True)
+    await offsets.persist([first], wait=True)
+    offsets.forget(first)
+    killed = LocalOffsets(tmp_path, "client", "group", files)
+    assert killed.table("orders") == {first: 7, second: 7}
+    await offsets.persist([second])
+    restarted = LocalOffsets(tmp_path, "client", "group", files)
+    assert restarted.table("orders") == {first: 7, second: 7}

@@ -130,9 +130,8 @@ class LocalOffsets(_Memory):
         return (self._load(self.path) or {}).get(queue)
 
     async def persist(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
-        """Write the file; the previous one is kept as a backup."""
-        mine = set(queues)
-        table = {queue_as_key(queue): offset for queue, offset in self._offsets.items() if queue in mine}
+        """Write the file with all offsets, also of other queues: it is written whole. The previous one is kept."""
+        table = {queue_as_key(queue): offset for queue, offset in self._offsets.items()}
         if not table:
             return
         try:
@@ -144,4 +143,4 @@ class LocalOffsets(_Memory):
             log.warning("cannot write offsets to %s: %s", self.path, error)
 
     def forget(self, queue: MessageQueue) -> None:
-        """Keep the offset: a released queue stays in the file, as in Apache's client."""
+        """Keep the offset: a queue released while its broker is away continues where it was."""
