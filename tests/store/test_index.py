@@ -63,6 +63,17 @@ def test_newest_first_up_to_a_maximum_over_several_files(store: MessageStore) ->
     assert found(store, "same", 5) == [b"59", b"58", b"57", b"56", b"55"]
 
 
+def test_a_message_with_more_keys_than_a_file_has_room_for_is_found_by_each(store: MessageStore) -> None:
+    store.append(unit(body=b"before", KEYS="first"))
+    store.append(unit(body=b"many", KEYS=" ".join(f"k{n}" for n in range(100))))
+    store.append(unit(body=b"after", KEYS="k7"))
+    store.dispatch_now()
+    assert store.dispatch_behind == 0
+    assert all(found(store, f"k{n}")[-1:] == [b"many"] for n in range(100))
+    assert found(store, "k7") == [b"after", b"many"]
+    assert found(store, "first") == [b"before"]
+
+
 def test_times_limit_a_query_to_the_second(store: MessageStore, clock: ManualClock) -> None:
     begin = clock.now_ms()
     for n in range(50):

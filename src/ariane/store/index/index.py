@@ -56,14 +56,20 @@ class Index:
         file = self.files[-1] if self.files else self._next_file(None)
         if physical <= file.end_offset and (file.count > 1 or file.end_offset > 0):
             return file
-        spare = file if file.count + len(hashes) <= file.entries else self._next_file(file)
+        files = [file]
+        missing = file.count + len(hashes) - file.entries
         file.make_room(len(hashes))
+        while missing > 0:  # the keys of a message may even fill more than one new file
+            files.append(self._next_file(files[-1]))
+            files[-1].make_room(missing)
+            missing -= files[-1].entries - files[-1].count
+        following = iter(files[1:])
         for value in hashes:
             if file.full:
                 file.write_header()
-                file = spare
+                file = next(following)
             file.put(value, physical, store_time)
-        return spare
+        return files[-1]
 
     def _next_file(self, previous: IndexFile | None) -> IndexFile:
         if previous is not None:
