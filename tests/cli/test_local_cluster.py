@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 
 from ariane import Message, Producer
+from ariane.cli.local_cluster.control import up
+from ariane.cli.local_cluster.layout import LayoutName
+from ariane.errors import ConfigError
 from tests.cli.programs import Program, program, run
 from tests.peers import free_port, until
 
@@ -87,3 +91,46 @@ def test_another_layout_or_none_is_refused_with_what_to_do(tmp_path: Path, argum
     ended = run("ariane", "cluster", "up", "--folder", str(tmp_path), *arguments)
     assert ended.returncode != 0
     assert ("choose another --folder" if arguments else "--layout 2m-noslave|") in ended.stderr
+
+
+def test_a_folder_that_was_made_with_other_ports_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text('{"layout": "dledger", "namesrv_port": 1, "broker_port": 10911}')
+    ended = run("ariane", "cluster", "up", "--folder", str(tmp_path), "--broker-port", "10921")
+    assert ended.returncode == 1
+    assert "holds a cluster of broker port 10911; choose another --folder" in ended.stderr
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "letter").write_text("dear")
+    ended = run("ariane", "cluster", "up", "--folder", str(tmp_path), "--layout", "2m-noslave")
+    assert ended.returncode == 1
+    assert "is not empty and holds no cluster" in ended.stderr
+    assert not (tmp_path / "cluster.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((65530, 9876), "broker-b needs port 65538, which is none"),
+        ((3, 9876), "namesrv needs port -1, which is none"),
+        ((10911, 10921), "port 10921, which broker-b needs, is taken by namesrv"),
+    ],
+)
+def test_ports_that_cannot_be_are_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[int, int], said: str
+) -> None:
+    monkeypatch.setattr("ariane.cli.local_cluster.control._is_free", lambda port: True)
+    broker, namesrv = given
+    with pytest.raises(ConfigError, match=said):
+        up(LayoutName.NO_SLAVE, tmp_path, namesrv, broker)
+    assert not (tmp_path / "cluster.json").exists()
+
+
+def test_a_taken_port_is_named_and_another_can_be_given(tmp_path: Path) -> None:
+    base = free_port(-4, *BROKERS)
+    options = ("--folder", str(tmp_path), "--layout", "2m-noslave", "--namesrv-port", str(free_port()))
+    with socket.create_server(("127.0.0.1", base + 11)):
+        ended = run("ariane", "cluster", "up", *options, "--broker-port", str(base))
+    assert ended.returncode == 1
+    assert f"port {base + 11}, which broker-b needs, is taken by another program" in ended.stderr
+    assert not (tmp_path / "cluster.json").exists(), "the next start may ask for other ports"

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from ariane.cli.local_cluster.layout import LayoutName, members_of
+from ariane.cli.local_cluster.layout import LayoutName, Member, members_of
 from ariane.cli.local_cluster.members import LOOK, STOP, left_behind
 from ariane.cli.local_cluster.supervisor import SOCKET, Supervisor
 from ariane.cli.logs import LogLevel
@@ -24,6 +24,11 @@ from ariane.env import Env, LockHeld
 from ariane.errors import ArianeError, ConfigError
 
 DEFAULT: Final = Path("cluster")
+LOCK: Final = "lock"
+MADE: Final = "cluster.json"
+"""What the cluster of a folder was made with."""
+NAMESRV_PORT: Final = 9876
+BROKER_PORT: Final = 10911
 SOCKET_PATH_MAX: Final = 100  # bytes; the kernels allow 104 to 108
 PATIENCE: Final = 600.0  # seconds; a restart of all members waits for each
 Folder = Annotated[Path, typer.Option("--folder", help="folder of the cluster: stores, configuration, logs")]
@@ -50,10 +55,17 @@ def show(
 def up(
     layout: Annotated[LayoutName | None, typer.Option(help="which members; a folder that has some keeps them")] = None,
     folder: Folder = DEFAULT,
-    namesrv_port: Annotated[int, typer.Option(help="port of the name server")] = 9876,
+    namesrv_port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help=f"port of the name server [default: {NAMESRV_PORT}]")
+    ] = None,
     broker_port: Annotated[
-        int, typer.Option(help="port of the first broker; the others follow in steps of 10")
-    ] = 10911,
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            help=f"port of the first broker; the next ones in steps of 10 [default: {BROKER_PORT}]",
+        ),
+    ] = None,
 ) -> None:
     """Start a layout as processes of this machine, for trying and for tests; stay until Ctrl-C."""
     folder = folder.resolve()
@@ -61,7 +73,7 @@ def up(
         raise ConfigError(f"--folder {folder}: the path is too long for a socket; choose a shorter one")
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        lock = Env().files.lock(folder / "lock", f"lock held by ariane cluster up, process {os.getpid()}")
+        lock = Env().files.lock(folder / LOCK, f"lock held by ariane cluster up, process {os.getpid()}")
     except LockHeld:
         raise ConfigError(f"a cluster runs in {folder}; stop it with `ariane cluster down --folder {folder}`") from None
     try:
@@ -69,9 +81,14 @@ def up(
             raise ConfigError(
                 f"members run in {folder} without their supervisor; end them: `ariane cluster down --folder {folder}`"
             )
-        wanted = _settle(folder, layout, namesrv_port, broker_port)
-        members = members_of(LayoutName(wanted["layout"]), folder, wanted["namesrv_port"], wanted["broker_port"])
-        console.print(f"[bold]{wanted['layout']}[/bold] in {folder}; name server 127.0.0.1:{wanted['namesrv_port']}")
+        wanted = {"layout": layout, "namesrv_port": namesrv_port, "broker_port": broker_port}
+        continued = (folder / MADE).exists()
+        made = _continued(folder, wanted) if continued else _new(folder, wanted)
+        members = members_of(LayoutName(made["layout"]), folder, made["namesrv_port"], made["broker_port"])
+        if not continued:
+            _check_ports(members)
+            (folder / MADE).write_text(json.dumps(made) + "\n")
+        console.print(f"[bold]{made['layout']}[/bold] in {folder}; name server 127.0.0.1:{made['namesrv_port']}")
 
         async def supervise() -> None:
             await Supervisor(members, folder).run()
@@ -81,19 +98,53 @@ def up(
         lock.release()
 
 
-def _settle(folder: Path, layout: LayoutName | None, namesrv_port: int, broker_port: int) -> dict[str, Any]:
-    """What the folder was made with; the options of the command when it is new."""
-    file = folder / "cluster.json"
-    if file.exists():
-        made: dict[str, Any] = json.loads(file.read_text())
-        if layout is not None and layout != made["layout"]:
-            raise ConfigError(f"{folder} holds a cluster of layout {made['layout']}; choose another --folder")
-        return made
-    if layout is None:
+def _continued(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+    """What the folder was made with; ConfigError when the command asks for something else."""
+    made: dict[str, Any] = json.loads((folder / MADE).read_text())
+    for name, value in wanted.items():
+        if value is not None and value != made[name]:
+            what = name.replace("_", " ")
+            raise ConfigError(f"{folder} holds a cluster of {what} {made[name]}; choose another --folder")
+    return made
+
+
+def _new(folder: Path, wanted: dict[str, Any]) -> dict[str, Any]:
+    """What a new cluster is made with: what the command asks for, and defaults."""
+    if wanted["layout"] is None:
         raise ConfigError(f"say which layout: --layout {'|'.join(LayoutName)}")
-    wanted = {"layout": layout.value, "namesrv_port": namesrv_port, "broker_port": broker_port}
-    file.write_text(json.dumps(wanted) + "\n")
-    return wanted
+    if any(path.name != LOCK for path in folder.iterdir()):
+        raise ConfigError(f"{folder} is not empty and holds no cluster; choose another --folder")
+    return {
+        **wanted,
+        "namesrv_port": wanted["namesrv_port"] or NAMESRV_PORT,
+        "broker_port": wanted["broker_port"] or BROKER_PORT,
+    }
+
+
+def _check_ports(members: list[Member]) -> None:
+    """ConfigError when the members cannot listen on all of their ports."""
+    owners: dict[int, str] = {}
+    for member in members:
+        for port in member.ports:
+            if not 0 < port < 65536:
+                raise ConfigError(f"{member.name} needs port {port}, which is none; choose another --broker-port")
+            if port in owners or not _is_free(port):
+                owner = owners.get(port, "another program")
+                raise ConfigError(
+                    f"port {port}, which {member.name} needs, is taken by {owner}; "
+                    "choose others with --namesrv-port and --broker-port"
+                )
+            owners[port] = member.name
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that were closed take no port
+        try:
+            line.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 @app.command()

@@ -70,6 +70,14 @@ class Member:
     metrics_port: int
     options: dict[str, str]
 
+    @property
+    def ports(self) -> list[int]:
+        """All that it listens on: a broker also for the VIP channel, and for slaves or the group's members."""
+        if self.command == "namesrv":
+            return [self.port, self.metrics_port]
+        beside = MEMBER if "dLegerGroup" in self.options else 1
+        return [self.port - 2, self.port, self.port + beside, self.metrics_port]
+
 
 def members_of(layout: LayoutName, folder: Path, namesrv_port: int, broker_port: int) -> list[Member]:
     """The members of a layout, the name server first; all listen on loopback and keep small files."""

@@ -62,7 +62,7 @@ class Running:
             async with asyncio.timeout(START):
                 while not await asyncio.to_thread(is_ready, self.member):
                     if not self.is_running:
-                        raise MemberFailed(f"{self.member.name} ended at its start; the reason is in {self.log}")
+                        raise MemberFailed(f"{self.member.name} ended at its start: {last_line(self.log)} ({self.log})")
                     await asyncio.sleep(LOOK)
         except TimeoutError:
             raise MemberFailed(f"{self.member.name} is not ready after {START:g} s; look at {self.log}") from None
@@ -79,6 +79,12 @@ class Running:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.process.wait(), STOP)
         self._pid_file.unlink(missing_ok=True)
+
+
+def last_line(log: Path) -> str:
+    """What a program said last: if it ended by an error, the reason."""
+    lines = log.read_text(errors="replace").splitlines()
+    return lines[-1].removeprefix("ariane: ") if lines else "it said nothing"
 
 
 def is_ready(member: Member) -> bool:
