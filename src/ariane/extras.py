@@ -9,6 +9,10 @@ from ariane.errors import ArianeError
 class MissingExtra(ArianeError, ImportError):
     """A package of an extra is not installed; the text says what to install."""
 
+    def __init__(self, text: str, extra: str) -> None:
+        super().__init__(text)
+        self.extra = extra
+
 
 @contextmanager
 def extra(name: str, what: str) -> Iterator[None]:
@@ -28,4 +32,4 @@ def extra(name: str, what: str) -> Iterator[None]:
         if missing == "ariane":
             raise  # a fault of ours, not a missing package
         text = f"{what} needs {missing}, which is not installed: pip install 'ariane[{name}]'"
-        raise MissingExtra(text) from None
+        raise MissingExtra(text, name) from None

@@ -1,6 +1,6 @@
 """`pip install` of what is released, in fresh environments: pure wheel, platform wheel, sdist without a compiler.
 
-`pipx run` starts a whole cluster from the wheel, so the extra `broker` brings all that it needs.
+`pipx run` and `uvx` start a whole cluster from the wheel, so the extra `broker` brings all that it needs.
 """
 
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ariane.testing.cluster import Cluster
+from tests.deploy.tools import tool
 from tests.peers import unique
 from tests.wheel import run
 
@@ -99,6 +100,10 @@ def test_a_missing_extra_is_told_in_one_sentence(installed: tuple[str, Path], ar
         assert ended.stderr.strip() == last, "one sentence, no traceback"
 
 
+def test_the_version_needs_no_extra(installed: tuple[str, Path]) -> None:
+    assert installed[0] in run(str(installed[1].parent / "ariane"), "--version", PYTHONPATH="")
+
+
 def test_a_cluster_for_tests_says_what_it_needs(installed: tuple[str, Path]) -> None:
     form, python = installed
     program = "from ariane.testing.cluster import Cluster"
@@ -108,11 +113,15 @@ def test_a_cluster_for_tests_says_what_it_needs(installed: tuple[str, Path]) -> 
 
 
 @pytest.mark.slow
-def test_pipx_runs_a_cluster_from_the_wheel(pure_wheel: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("runner", ["pipx", "uvx"])
+def test_a_cluster_runs_from_the_wheel_without_an_installation(runner: str, pure_wheel: Path, tmp_path: Path) -> None:
     """`ariane up` shows its first message and stops at SIGINT; nothing is installed outside the folder."""
     world = {**os.environ, "PIPX_HOME": str(tmp_path / "pipx"), "HOME": str(tmp_path), "PYTHONPATH": ""}
     ports = ["--namesrv-port", "0", "--broker-port", "0", "--metrics-port", "0"]
-    command = [sys.executable, "-m", "pipx", "run", "--spec", f"{pure_wheel}[broker]", "ariane", "up"]
+    if runner == "pipx":
+        command = [sys.executable, "-m", "pipx", "run", "--spec", f"{pure_wheel}[broker]", "ariane", "up"]
+    else:  # the client alone; the command gets its extra
+        command = [tool("uvx", "pip install uv"), "--from", str(pure_wheel), "ariane", "up"]
     process = subprocess.Popen(
         [*command, *ports, "--store", str(tmp_path / "store")], env=world, stdout=subprocess.PIPE, text=True
     )

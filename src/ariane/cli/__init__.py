@@ -3,10 +3,18 @@
 It needs more than the client does, so the entry points say what to install when that is missing.
 """
 
+import json
+import os
 import sys
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Final
 
 from ariane.errors import ArianeError
-from ariane.extras import extra
+from ariane.extras import MissingExtra, extra
+from ariane.version import VERSION, describe
+
+_AGAIN: Final = "ARIANE_RUN_BY_UVX"
 
 
 def main() -> None:
@@ -32,6 +40,9 @@ def _app(name: str, *command: str) -> None:
 
             admin(sys.argv[2:])
             return
+        if sys.argv[1:] == ["--version"]:  # answered without the parser, which comes with an extra
+            print(f"ariane {describe()}")
+            return
         with extra(
             {"pipeline": "spark", "app": "app", "console": "console"}.get("".join(sys.argv[1:2]), "broker"),
             "the command line",
@@ -39,4 +50,17 @@ def _app(name: str, *command: str) -> None:
             from ariane.cli.app import app
         app(prog_name="ariane")
     except (ArianeError, OSError) as error:
+        if isinstance(error, MissingExtra):
+            _run_by_uvx(error.extra)
         sys.exit(f"{name}: {error}")
+
+
+def _run_by_uvx(extra: str) -> None:
+    """Replace this process when it is `uvx ariane ...`: by the same command, in an environment that has the extra."""
+    uv = os.environ.get("UV")  # uvx tells its path to what it runs; so does `uv run`, in a lasting environment
+    if uv is None or not Path(sys.prefix).parent.name.startswith("archive-") or _AGAIN in os.environ:
+        return
+    origin = json.loads(distribution("ariane").read_text("direct_url.json") or "{}").get("url")
+    wanted = f"ariane[{extra}] @ {origin}" if origin else f"ariane[{extra}]=={VERSION}"
+    os.environ[_AGAIN] = "1"
+    os.execv(uv, [uv, "tool", "run", "--from", wanted, "ariane", *sys.argv[1:]])

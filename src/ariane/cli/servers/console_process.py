@@ -17,7 +17,9 @@ PATIENCE: Final = 5.0  # seconds to stop
 def check_console() -> None:
     """MissingExtra when the console's packages are not installed."""
     if find_spec("nicegui") is None:
-        raise MissingExtra("ariane up --console needs nicegui, which is not installed: pip install 'ariane[console]'")
+        raise MissingExtra(
+            "ariane up --console needs nicegui, which is not installed: pip install 'ariane[console]'", "console"
+        )
 
 
 @asynccontextmanager
