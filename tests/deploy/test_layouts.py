@@ -122,6 +122,16 @@ def test_a_composition_has_every_host_that_its_brokers_name(path: Path) -> None:
         assert conf.stem in services
 
 
+@pytest.mark.parametrize("path", [path for path in COMPOSITIONS if path.stem in LAYOUTS], ids=lambda path: path.stem)
+def test_prometheus_is_told_of_every_server_of_a_composition_and_of_no_other(path: Path) -> None:
+    composition = yaml.safe_load(path.read_text())
+    port = {"broker": 5557, "namesrv": 5558}
+    wanted = {f"{name}:{port[service['command'][0]]}" for name, service in composition["services"].items()}
+    groups = yaml.safe_load(composition["configs"]["targets"]["content"])
+    assert sorted(target for group in groups for target in group["targets"]) == sorted(wanted)
+    assert [group["labels"] for group in groups] == [{"job": "ariane-brokers"}, {"job": "ariane-name-servers"}]
+
+
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
 def test_a_unit_starts_an_installed_command_and_is_hardened(path: Path) -> None:
     unit = configparser.ConfigParser(strict=False)

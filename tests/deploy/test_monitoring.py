@@ -91,21 +91,24 @@ def test_the_alerts_name_metrics_that_exist_and_say_what_to_do(metrics: dict[str
     assert [rule["alert"] for rule in rules if not rule["annotations"].get("description")] == []
 
 
+def promtool(folder: Path, *arguments: str) -> None:
+    command = [tool("promtool", DEBIAN), *arguments]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
 def test_prometheus_accepts_the_rules_and_they_fire_when_they_should() -> None:
-    for arguments in (
-        ("check", "config", "prometheus.yml"),
-        ("check", "rules", "alerts.yml"),
-        ("test", "rules", "alerts_test.yml"),
-    ):
-        ended = subprocess.run(
-            [tool("promtool", DEBIAN), *arguments],
-            cwd=ALERTS.parent,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert ended.returncode == 0, ended.stdout + ended.stderr
+    promtool(ALERTS.parent, "check", "config", "prometheus.yml")
+    promtool(ALERTS.parent, "check", "rules", "alerts.yml")
+    promtool(ALERTS.parent, "test", "rules", "alerts_test.yml")
+
+
+def test_prometheus_accepts_the_configuration_of_the_compositions(tmp_path: Path) -> None:
+    for path in (ALERTS, DEPLOY / "compose" / "prometheus.yml"):
+        shutil.copy(path, tmp_path)
+    composition = yaml.safe_load((DEPLOY / "compose" / "dledger.yml").read_text())
+    (tmp_path / "targets.yml").write_text(composition["configs"]["targets"]["content"])
+    promtool(tmp_path, "check", "config", "prometheus.yml")
 
 
 def test_prometheus_scrapes_a_broker_and_evaluates_the_alerts(tmp_path: Path, new_cluster: Cluster) -> None:
