@@ -29,7 +29,7 @@ LONG = (  # files of 15 s or more, longest first: two processes that start with 
     "interop/test_other_clients.py", "console/test_tour.py", "console/test_walk.py", "spark/test_pipeline_runs.py",
     "app/test_kombu.py",
     "runbooks/test_cluster.py", "spark/test_pipelines.py", "spark/test_access.py", "app/test_spring.py",
-    "spark/test_topic_stream.py",
+    "spark/test_topic_stream.py", "runbooks/test_from_apache.py",
     "replication/test_apache.py", "docs/test_site.py", "console/test_pages.py", "examples/test_examples.py",
     "spark/test_commitlog_source.py", "spark/test_sink.py", "peers/test_peers.py", "dledger/test_tables.py",
     "replication/test_restarts.py", "store/test_truncate_crashes.py", "store/test_power_cut.py", "store/test_kill.py",

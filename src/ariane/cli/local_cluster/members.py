@@ -60,7 +60,7 @@ class Running:
         """Return when its probe says ready: registered, and a slave follows its master, a member has a leader."""
         try:
             async with asyncio.timeout(START):
-                while not await asyncio.to_thread(is_ready, self.member):
+                while not await asyncio.to_thread(is_ready, self.member.metrics_port):
                     if not self.is_running:
                         raise MemberFailed(f"{self.member.name} ended at its start: {last_line(self.log)} ({self.log})")
                     await asyncio.sleep(LOOK)
@@ -87,10 +87,10 @@ def last_line(log: Path) -> str:
     return lines[-1].removeprefix("ariane: ") if lines else "it said nothing"
 
 
-def is_ready(member: Member) -> bool:
-    """Whether the member's own readiness probe answers 200."""
+def is_ready(metrics_port: int) -> bool:
+    """Whether the readiness probe of a server on this machine answers 200."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{member.metrics_port}/ready", timeout=2) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/ready", timeout=2) as answer:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False

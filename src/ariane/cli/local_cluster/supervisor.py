@@ -82,7 +82,9 @@ class Supervisor:
             raise MemberFailed(f"no member is called {name}; there are {', '.join(self._members)}") from None
 
     async def _status(self, request: dict[str, Any]) -> list[dict[str, Any]]:
-        ready = await asyncio.gather(*(asyncio.to_thread(is_ready, one.member) for one in self._members.values()))
+        ready = await asyncio.gather(
+            *(asyncio.to_thread(is_ready, one.member.metrics_port) for one in self._members.values())
+        )
         rows = []
         for one, answered in zip(self._members.values(), ready, strict=True):
             code = None if one.process is None else one.process.returncode
