@@ -18,10 +18,8 @@ def ariane(*words: str) -> str:
     return done.stdout
 
 
-def test_the_members_of_a_group_are_restarted_one_after_the_other_without_loss(tmp_path: Path, deep: bool) -> None:
+def test_the_members_of_a_group_are_restarted_one_after_the_other_without_loss(tmp_path: Path) -> None:
     """With one group there is no other master to send to until clients know the new one: the application repeats."""
-    if not deep:
-        pytest.skip("takes half a minute: --deep")
     with cluster(tmp_path, "dledger") as (_, namesrv), Load(namesrv, "elected", repeat=True) as load:
         text = (tmp_path / "c" / "broker-n0" / "broker.conf").read_text()
         peers = dict(re.findall(r"(n\d)-([\d.]+:\d+)", text))
