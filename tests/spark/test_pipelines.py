@@ -2,9 +2,10 @@
 
 import io
 import json
+import shutil
 import time
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from ariane.spark.pipelines.origin import Stores, Topics, batch
 from ariane.spark.pipelines.replay import REPLAY_OF
 from ariane.spark.pipelines.report import page
 from ariane.spark.pipelines.trace import summary
+from ariane.testing.cluster import Cluster
 from tests.cluster import running_cluster
 from tests.peers import unique
 from tests.spark.clusters import Target, await_that, now_ms, numbered
@@ -224,6 +226,22 @@ def test_a_replay_repeats_messages_in_order_with_their_properties(spark: Any, ou
         assert last < original.queue_offset
         places[original.queue.queue_id] = (queue, original.queue_offset)
     assert len(ours.received(target)) == 200
+
+
+def test_a_lost_cluster_is_replaced_from_its_archive(spark: Any, tmp_path: Path) -> None:
+    """The runbook of a disaster: archive, loss of everything, an empty cluster, a replay, and consumers that go on."""
+    path, lost = tmp_path / "archive", tmp_path / "lost"
+    with Cluster(lost) as cluster:
+        before = Target(cluster.name_servers, "ours")
+        before.send(before.topic(name="orders"), numbered("orders", 200))
+        run("archive", path, "-n", cluster.name_servers, "-t", "orders")
+    shutil.rmtree(lost)
+    with Cluster(tmp_path / "new") as cluster:
+        after = Target(cluster.name_servers, "ours")
+        after.topic(name="orders")
+        recent = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%S")
+        run("replay", path, "orders", "orders", "-n", cluster.name_servers, "--start", recent, "--exactly-once")
+        assert Counter(int(message.properties["n"]) for message in after.received("orders")) == Counter(range(200))
 
 
 def test_an_analysis_counts_measures_and_draws(spark: Any, ours: Target, tmp_path: Path) -> None:
