@@ -122,6 +122,8 @@ def test_a_cluster_runs_from_the_wheel_without_an_installation(runner: str, pure
         command = [sys.executable, "-m", "pipx", "run", "--spec", f"{pure_wheel}[broker]", "ariane", "up"]
     else:  # the client alone; the command gets its extra
         command = [tool("uvx", "pip install uv"), "--from", str(pure_wheel), "ariane", "up"]
+        if index := os.environ.get("PIP_INDEX_URL"):
+            world["UV_DEFAULT_INDEX"] = index
     process = subprocess.Popen(
         [*command, *ports, "--store", str(tmp_path / "store")], env=world, stdout=subprocess.PIPE, text=True
     )
