@@ -63,6 +63,7 @@ def test_a_backup_taken_while_a_process_writes_has_all_that_was_acknowledged(flu
             process.kill()
 
         acknowledged += write_until(source, flush, 400 + 50 * number, number * 100_000, take, with_rest=False)
+        assert verify(FILES, layout(target), 1000, 500).problems == []
         made = read_manifest(FILES, target)
         assert made.linked or number == 0  # later rounds begin with several full files
         restored = tmp_path / f"restored-{number}"

@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from struct import Struct
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from ariane.cli.store import app
 from ariane.env import Env, SystemFiles
 from ariane.store import MessageStore, StoreOptions
+from ariane.store.index.repair import index_names
 from ariane.store.layout import Layout
 from ariane.store.offline import Findings, Wanted, dump, inspect, rebuild, verify
 from tests.recorded import read_manifest
@@ -75,11 +77,13 @@ def test_a_store_that_apache_closed_is_found_whole(apache_store: Unpack) -> None
 
 def test_what_a_killed_apache_had_not_dispatched_is_found(apache_store: Unpack) -> None:
     """1,284 messages are in the log and 1,283 in the queues."""
-    found = verify(FILES, layout(apache_store("store-killed")), 500, 400)
+    store = layout(apache_store("store-killed"))
+    found = verify(FILES, store, 500, 400)
     assert (found.messages, found.entries) == (1284, 1283)
-    assert found.problems == [
+    assert found.problems == []
+    assert found.waiting == [
         "queue FixFlood/3: ends at 320, the log has messages up to 321",
-        "index: the message at 345082 and those behind it are not indexed",
+        f"index {index_names(FILES, store.index)[-1]}: the next start checks and completes it",
     ]
 
 
@@ -153,7 +157,22 @@ def test_messages_that_no_queue_knows_yet_are_counted(apache_store: Unpack, root
     found = inspect(FILES, layout(root))
     assert (found.messages, found.waiting, found.log_end) == (300, 300, check(root).log_end)
     assert "its last 300 messages are in no queue yet" in run("inspect", str(root))[1]
-    assert "was not stopped cleanly: its next start puts right" in run("verify", str(root), *SIZE_OPTIONS)[1]
+    code, told = run("verify", str(root), *SIZE_OPTIONS)
+    assert (code, "its next start completes queues and index" in told) == (0, True)
+
+
+def test_what_was_durable_and_is_missing_is_damage_after_a_crash_too(root: Path) -> None:
+    """A start after a crash reads the log from the checkpoint on, so it would not find these messages again."""
+    end = max(one.last_time for one in inspect(FILES, layout(root)).queues)
+    (root / "abort").touch()
+    shutil.rmtree(root / "consumequeue" / "other")
+    (root / "checkpoint").write_bytes(Struct(">qqq").pack(*[end + 60_000] * 3).ljust(4096, b"\0"))
+    assert check(root).problems == ["queue other/0: ends at 0, the log has messages up to 100"]
+    (root / "checkpoint").unlink()
+    found = check(root)
+    assert found.problems == []
+    assert found.waiting[0] == "queue other/0: ends at 0, the log has messages up to 100"
+    assert [text.split()[0] for text in found.waiting[1:]] == ["index"] * len(index_names(FILES, root / "index"))
 
 
 def test_a_dump_has_every_message_in_order(root: Path) -> None:

@@ -4,13 +4,16 @@ import sys
 from array import array
 from collections import deque
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
 from ariane.env import Files
 from ariane.message import SCHEDULE_TOPIC, TIMER_TOPIC
+from ariane.store.checkpoint import Checkpoint
 from ariane.store.dispatch import timer_code
 from ariane.store.index.index import hashes_of
 from ariane.store.index.index_file import HEADER, HEADER_SIZE, INDEX_ENTRY, INDEX_ENTRY_SIZE, SLOT_SIZE
@@ -34,6 +37,8 @@ class Findings:
     index_entries: int = 0
     problems: list[str] = field(default_factory=list)
     problem_count: int = 0
+    waiting: list[str] = field(default_factory=list)
+    """What a store that was not stopped, or its backup, lacks and its next start completes from the log."""
 
     @property
     def ok(self) -> bool:
@@ -49,15 +54,26 @@ def verify(files: Files, layout: Layout, slots: int, index_entries: int, progres
     """Check a whole store. `slots` and `index_entries` apply to index files whose own numbers cannot be derived."""
     findings = Findings()
     stored = StoredLog(files, layout)
+    recovered = _recovered_from(files, layout)
     ends = _check_log(stored, findings, progress)
+    lacking: dict[tuple[str, int], int] = {}
     for topic, queue_id, folder in stored_queues(files, layout):
         end = _check_queue(files, stored, topic, queue_id, folder, findings)
-        _check_end(topic, queue_id, end, ends.pop((topic, queue_id), end), findings)
-    for (topic, queue_id), expected in ends.items():
-        _check_end(topic, queue_id, 0, expected, findings)
+        if end < ends.get((topic, queue_id), 0):
+            lacking[topic, queue_id] = end
+        else:
+            ends.pop((topic, queue_id), None)
+    _tell_ends(stored, {queue: (lacking.get(queue, 0), end) for queue, end in ends.items()}, recovered, findings)
     shape = index_shape(files, layout.index, slots, index_entries, None)
     _check_index(files, layout, stored, shape, findings)
     return findings
+
+
+def _recovered_from(files: Files, layout: Layout) -> float:
+    """The time from which on the next start dispatches messages again: after a crash all that is not durable."""
+    if not files.exists(layout.abort):
+        return inf
+    return Checkpoint.load(files, layout.checkpoint).safe_time(with_index=False)
 
 
 def _check_log(stored: StoredLog, findings: Findings, progress: Progress) -> dict[tuple[str, int], int]:
@@ -76,9 +92,19 @@ def _check_log(stored: StoredLog, findings: Findings, progress: Progress) -> dic
     return ends
 
 
-def _check_end(topic: str, queue_id: int, end: int, expected: int, findings: Findings) -> None:
-    if end < expected:
-        findings.wrong(f"queue {topic}/{queue_id}: ends at {end}, the log has messages up to {expected}")
+def _tell_ends(
+    stored: StoredLog, lacking: dict[tuple[str, int], tuple[int, int]], recovered: float, findings: Findings
+) -> None:
+    """Tell the queues that end before the log: where they end, and where they should."""
+    lost: set[tuple[str, int]] = set()
+    for unit in stored.walk() if lacking else ():
+        if isinstance(unit, Dispatched) and is_in_queue(unit.sys_flag):
+            queue = unit.topic, unit.queue_id
+            if queue in lacking and unit.queue_offset >= lacking[queue][0] and unit.store_time <= recovered:
+                lost.add(queue)
+    for (topic, queue_id), (end, expected) in lacking.items():
+        text = f"queue {topic}/{queue_id}: ends at {end}, the log has messages up to {expected}"
+        findings.wrong(text) if (topic, queue_id) in lost else findings.waiting.append(text)
 
 
 # -- queues -------------------------------------------------------------------------------------------------------
@@ -122,12 +148,29 @@ def _is_code_of(unit: Dispatched, code: int) -> bool:
 
 def _check_index(files: Files, layout: Layout, stored: StoredLog, shape: tuple[int, int], findings: Findings) -> None:
     names = index_names(files, layout.index)
+    stopped = not files.exists(layout.abort)
+    if not stopped:
+        kept = _left_alone(files, layout, names, shape[1])
+        findings.waiting += [f"index {name}: the next start checks and completes it" for name in names[len(kept) :]]
+        names = kept
     found = chain.from_iterable(_check_chains(files, layout.index / name, shape, findings) for name in names)
     live = (entry for entry in found if entry.offset >= stored.min_offset)
     first = next(live, None)
     if first is not None:
-        _check_keys(stored, first.offset, chain((first,), live), findings)
+        _check_keys(stored, first.offset, chain((first,), live), stopped, findings)
     deque(found, maxlen=0)  # when the keys are wrong, check the rest of the chains
+
+
+def _left_alone(files: Files, layout: Layout, names: list[str], entries: int) -> list[str]:
+    """The index files that a start after a crash takes as they are: full ones that are older than the checkpoint."""
+    durable = Checkpoint.load(files, layout.checkpoint).index_time
+    for number, name in enumerate(names):
+        with closing(files.open(layout.index / name)) as file:
+            header = file.pread(0, HEADER_SIZE)
+        _, end_time, _, _, _, count = HEADER.unpack(header) if len(header) == HEADER_SIZE else (0,) * 6
+        if end_time > durable or count < entries or number == len(names) - 1:
+            return names[:number]
+    return names
 
 
 class Entry(NamedTuple):
@@ -172,7 +215,7 @@ def _check_slots(memory: memoryview, newest: "array[int]", name: str, findings: 
             findings.wrong(f"index {name} slot {slot}: begins at {value} instead of {expected}")
 
 
-def _check_keys(stored: StoredLog, first: int, found: Iterator[Entry], findings: Findings) -> None:
+def _check_keys(stored: StoredLog, first: int, found: Iterator[Entry], to_the_end: bool, findings: Findings) -> None:
     """The entries must be exactly the keys of the messages from the first indexed one on, in the log's order."""
     expected = (
         (value, unit.physical_offset)
@@ -182,7 +225,8 @@ def _check_keys(stored: StoredLog, first: int, found: Iterator[Entry], findings:
     )
     for entry, key in zip_longest(found, expected):
         if entry is None:
-            findings.wrong(f"index: the message at {key[1]} and those behind it are not indexed")
+            if to_the_end:
+                findings.wrong(f"index: the message at {key[1]} and those behind it are not indexed")
             return
         if key is None or key != (entry.key_hash, entry.offset):
             instead = "no message" if key is None else f"log {key[1]}"
