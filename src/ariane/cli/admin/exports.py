@@ -9,7 +9,7 @@ import msgspec
 
 from ariane.cli.admin.call import Call, UsageError
 from ariane.cli.admin.clusters import last_day
-from ariane.cli.admin.java_text import pretty_json, version_name
+from ariane.cli.admin.java_text import pretty_json
 from ariane.client.admin.brokers import first_rate
 from ariane.client.admin.groups import is_system_group
 from ariane.client.connect.routes import MASTER
@@ -17,6 +17,7 @@ from ariane.errors import ArianeError, ClientError
 from ariane.message import DLQ_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC
 from ariane.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from ariane.protocol.codes import VERSION_4_9_7
+from ariane.protocol.versions import version_name
 
 DEFAULT_FOLDER = "/tmp/rocketmq/export"
 MAIN_OPTIONS = (

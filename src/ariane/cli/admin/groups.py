@@ -2,11 +2,12 @@
 
 from ariane.cli.admin import topics
 from ariane.cli.admin.call import Call
-from ariane.cli.admin.java_text import bean, day_time, fields_of, group_config, text, version_name
+from ariane.cli.admin.java_text import bean, day_time, fields_of, group_config, text
 from ariane.errors import ArianeError, BrokerRefused
 from ariane.message import DLQ_PREFIX, RETRY_PREFIX, MessageQueue
 from ariane.protocol.bodies import ConsumerConnection, ConsumeStats, SubscriptionGroupConfig
 from ariane.protocol.codes import ResponseCode
+from ariane.protocol.versions import version_name
 
 CONNECTION = "%-36s %-22s %-10s %s"
 PROGRESS = "%-64s  %-32s  %-4s  %-20s  %-20s  %-20s  %s"

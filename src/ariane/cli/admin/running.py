@@ -6,10 +6,11 @@ from pathlib import Path
 
 from ariane.cli.admin.call import Call
 from ariane.cli.admin.groups import online
-from ariane.cli.admin.java_text import bean, fields_of, packed_time, queue_text, text, version_name
+from ariane.cli.admin.java_text import bean, fields_of, packed_time, queue_text, text
 from ariane.client.admin.lag import variants
 from ariane.errors import ArianeError
 from ariane.protocol.bodies import ConsumerRunningInfo, ProcessQueueInfo
+from ariane.protocol.versions import version_name
 
 CLIENT = "%-10s %-40s %-20s %s"
 QUEUE = "%-64s  %-32s  %-4s  %-20s"

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from ariane.cli.admin.java_text import version_name
 from ariane.cli.operate import offset
 from ariane.cli.operate.moments import show_span
 from ariane.cli.operate.output import print_facts, print_json, print_table
@@ -25,6 +24,7 @@ from ariane.client.admin import Admin
 from ariane.client.admin.lag import GroupLag, QueueBacklog
 from ariane.errors import BrokerRefused, ClientError
 from ariane.protocol.codes import ResponseCode
+from ariane.protocol.versions import version_name
 
 app = new_group("Consumer groups: who consumes, and how far behind.")
 Group = Annotated[str, typer.Argument(help="a consumer group")]
