@@ -25,9 +25,10 @@ class AdminRequests(Lifecycle):
         """The options of this client."""
         return self._client_options
 
-    async def cluster_info(self) -> ClusterInfo:
-        """Brokers and clusters."""
-        response = await self._running().routes.names.ask(RequestCode.GET_BROKER_CLUSTER_INFO)
+    async def cluster_info(self, name_server: str | None = None) -> ClusterInfo:
+        """Brokers and clusters, as a name server has them: this one, or the one in use."""
+        code, running = RequestCode.GET_BROKER_CLUSTER_INFO, self._running()
+        response = await (running.wire.ask(name_server, code) if name_server else running.routes.names.ask(code))
         return ClusterInfo.decode(response.body)
 
     async def masters(self, cluster: str | None = None) -> list[str]:
