@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
+from ariane.console.database import open_database
 from ariane.env import Clock
 from ariane.errors import ArianeError, ConfigError
 
@@ -133,12 +134,11 @@ class Alarms:
     def __init__(self, path: Path, rules: RulesFile, clock: Clock) -> None:
         self.rules = rules
         self._clock = clock
-        self._database = sqlite3.connect(path, timeout=10)
-        self._database.execute(
+        self._database = open_database(
+            path,
             "create table if not exists alarm (cluster text, kind text, name text, value real, since integer, "
-            "ended integer, noticed integer, primary key (cluster, kind, name, since)) without rowid"
+            "ended integer, noticed integer, primary key (cluster, kind, name, since)) without rowid;",
         )
-        self._database.commit()
         columns = ", ".join(one.name for one in fields(Alarm))
         self._select = f"select {columns} from alarm"
         rows = self._database.execute(f"{self._select} where ended = 0").fetchall()
@@ -219,17 +219,20 @@ class Alarms:
     def _keep(self, changed: list[Alarm]) -> None:
         if not changed:
             return
-        with self._database:
-            self._database.executemany(
-                "insert or replace into alarm (cluster, kind, name, value, since, ended, noticed) "
-                "values (?, ?, ?, ?, ?, ?, ?)",
-                [(a.cluster, a.kind, a.name, a.value, a.since, a.ended, a.noticed) for a in changed],
-            )
-            self._database.execute(
-                "delete from alarm where ended > 0 and ended < "
-                "(select ended from alarm where ended > 0 order by ended desc limit 1 offset ?)",
-                (MOST_PAST,),
-            )
+        try:
+            with self._database:
+                self._database.executemany(
+                    "insert or replace into alarm (cluster, kind, name, value, since, ended, noticed) "
+                    "values (?, ?, ?, ?, ?, ?, ?)",
+                    [(a.cluster, a.kind, a.name, a.value, a.since, a.ended, a.noticed) for a in changed],
+                )
+                self._database.execute(
+                    "delete from alarm where ended > 0 and ended < "
+                    "(select ended from alarm where ended > 0 order by ended desc limit 1 offset ?)",
+                    (MOST_PAST,),
+                )
+        except sqlite3.Error as error:  # the notices go out all the same
+            log.error("%d alarms cannot be kept: %s", len(changed), error)
 
     def close(self) -> None:
         """Close the file."""

@@ -5,6 +5,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from ariane.console.database import open_database
+
 MOST: Final = 2_000_000  # rows, some 150 MB
 POINTS: Final = 300  # of a series that a page shows
 FINE_MS: Final = 2 * 3_600_000  # every sample is kept for so long
@@ -19,18 +21,15 @@ class History:
 
     def __init__(self, path: Path, days: float) -> None:
         self._keep_ms = int(days * 86_400_000)
-        self._writer = sqlite3.connect(path, check_same_thread=False)
-        self._writing = threading.Lock()
-        self._writer.execute("pragma journal_mode = wal")
-        self._writer.execute("pragma synchronous = normal")
-        self._writer.executescript(
+        self._writer = open_database(
+            path,
             """
-            drop table if exists sample;
             create table if not exists figure (cluster text, figure text, name text, time integer, value real,
               coarse integer, primary key (cluster, figure, name, time)) without rowid;
             create index if not exists figure_time on figure (coarse, time);
-            """
+            """,
         )
+        self._writing = threading.Lock()
         (self._count,) = self._writer.execute("select count(*) from figure").fetchone()
         self._reader = sqlite3.connect(path)
         self._newest_coarse: dict[str, int] = {}

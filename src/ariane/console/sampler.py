@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sqlite3
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
@@ -97,6 +98,7 @@ class Sampler:
         self._topics: dict[str, set[str]] = {}
         self._letters: dict[tuple[str, str], deque[tuple[int, int]]] = {}
         self._conflicts: dict[str, dict[str, bool]] = {}
+        self._seen: dict[str, set[str]] = {}
 
     def start(self) -> None:
         """Begin to sample."""
@@ -113,11 +115,18 @@ class Sampler:
             try:
                 sample = await self.take(cluster)
                 if sample.error is None:
-                    await asyncio.to_thread(self._history.add, cluster.name, sample.time, sample.values())
+                    await self._keep(sample)
                 self._notifier.tell(self.judge(sample))
             except Exception:
                 log.exception("the sample of %s failed", cluster.name)
             await self._clock.sleep(self._seconds)
+
+    async def _keep(self, sample: Sample) -> None:
+        """Write a sample to the history; without room for it, there are alarms all the same."""
+        try:
+            await asyncio.to_thread(self._history.add, sample.cluster, sample.time, sample.values())
+        except sqlite3.Error as error:
+            log.error("a sample of %s cannot be kept: %s", sample.cluster, error)
 
     async def take(self, cluster: Cluster) -> Sample:
         """One sample."""
@@ -184,7 +193,7 @@ class Sampler:
         if rules.missing:
             answering = {broker_key(one) for one in sample.brokers if one.error is None}
             silent = {broker_key(one) for one in sample.brokers if one.error is not None}
-            known = set(self._history.names(cluster, "disk", sample.time - DAY))
+            known = self._known_brokers(cluster, sample.time)
             found |= {("missing", name): 1 for name in (known | silent) - answering}
         known_conflicts = self._conflicts.setdefault(cluster, {})
         known_conflicts.update(sample.conflicts)
@@ -194,6 +203,21 @@ class Sampler:
             found |= {("conflict", name): 1 for name, bad in self._conflicts[cluster].items() if bad}
         kinds = frozenset({"lag", "letters", "disk", "missing", "conflict", "unreachable"})
         return self._alarms.look(cluster, found, kinds)
+
+    def _known_brokers(self, cluster: str, now: int) -> set[str]:
+        """The brokers that answered within a day."""
+        try:
+            self._seen[cluster] = set(self._history.names(cluster, "disk", now - DAY))
+        except sqlite3.Error as error:
+            log.error("the history cannot be read: %s", error)
+        return self._seen.get(cluster, set())
+
+    def _earlier_letters(self, cluster: str, group: str, now: int) -> float | None:
+        """How many letters a group had an hour ago."""
+        try:
+            return self._history.at(cluster, "letters", group, now - HOUR)
+        except sqlite3.Error:
+            return None
 
     def _thresholds(self, sample: Sample, rules: AlarmRules) -> dict[tuple[str, str], float]:
         found: dict[tuple[str, str], float] = {}
@@ -206,7 +230,7 @@ class Sampler:
         for group, count in sample.letters.items():
             counts = self._letters.setdefault((sample.cluster, group), deque(maxlen=KEPT))
             if not counts:  # after a restart
-                earlier = self._history.at(sample.cluster, "letters", group, sample.time - HOUR)
+                earlier = self._earlier_letters(sample.cluster, group, sample.time)
                 counts.append((sample.time, count if earlier is None else int(earlier)))
             counts.append((sample.time, count))
         for (cluster, group), counts in list(self._letters.items()):
