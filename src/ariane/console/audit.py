@@ -1,15 +1,23 @@
 """The audit log: one JSON object a line for every login and change, with who, what, before and after."""
 
+import errno
 import json
 import os
+import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from ariane.env import Clock
+from ariane.errors import ArianeError
 
 LARGEST: Final = 16 << 20  # bytes; then the file is renamed to `.1`, and that one is dropped
 TAIL: Final = 1 << 20  # bytes that the page reads
+ROOM: Final = 1 << 20  # bytes that must be free before a change is made
+
+
+class AuditFailed(ArianeError):
+    """The audit log cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +55,38 @@ class AuditLog:
         before: Any = None,
         after: Any = None,
     ) -> None:
-        """Append an entry; it is on the disk when this returns."""
+        """Append an entry; it is on the disk when this returns. AuditFailed when it cannot be written."""
         entry = Entry(self._clock.now_ms(), user, address, what, cluster, subject, outcome, before, after)
         line = json.dumps(asdict(entry), ensure_ascii=True, default=str) + "\n"
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        if self._path.exists() and self._path.stat().st_size > LARGEST:
-            self._path.replace(self._path.with_suffix(".jsonl.1"))
-        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(handle, line.encode())
-            os.fsync(handle)
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            if self._path.exists() and self._path.stat().st_size > LARGEST:
+                self._path.replace(self._path.with_suffix(".jsonl.1"))
+            self._append(line.encode())
+        except OSError as error:
+            raise AuditFailed(f"the audit log cannot be written: {error}") from error
+
+    def check(self) -> None:
+        """Raise AuditFailed when the next entry could not be written: a change that cannot be noted is not made."""
+        try:
+            self._append(b"")
+            free = shutil.disk_usage(self._path.parent).free
+        except OSError as error:
+            raise AuditFailed(f"nothing was changed, as the audit log cannot be written: {error}") from error
+        if free < ROOM:
+            raise AuditFailed(f"nothing was changed, as the audit log has no room: {free} bytes are free")
+
+    def _append(self, content: bytes) -> None:
+        handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            end = os.fstat(handle).st_size
+            if content and end and os.pread(handle, 1, end - 1) != b"\n":  # a line that was torn: leave it alone
+                content = b"\n" + content
+            if os.write(handle, content) < len(content):
+                os.ftruncate(handle, end)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if content:
+                os.fsync(handle)
         finally:
             os.close(handle)
 

@@ -47,6 +47,7 @@ class Door:
             known = {when: state for when, state in states.items() if not callable(state)}
             self._audit.write(user.name, who.address, change, outcome, cluster=name, subject=subject, **known)
 
+        self._audit.check()
         if not may_change(user.role, change):
             note("refused")
             raise Forbidden(f"{change}: the role {user.role.name.lower()} may not do this")
@@ -54,8 +55,8 @@ class Door:
             if callable(before):
                 before = await before()
             result = await work()
-        except Exception as error:
-            note(f"failed: {error}")
+        except BaseException as error:  # also when it is cancelled: it may have been made
+            note(f"failed: {error or type(error).__name__}")
             raise
         finally:
             if cluster is not None:

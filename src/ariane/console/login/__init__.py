@@ -5,6 +5,7 @@
 - `provider`: login by an OpenID Connect provider.
 """
 
+from ariane.console.login.forms import refusal_page
 from ariane.console.login.pages import LoginPages
 
-__all__ = ["LoginPages"]
+__all__ = ["LoginPages", "refusal_page"]

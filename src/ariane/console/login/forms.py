@@ -53,6 +53,12 @@ def password_form(language: str, csrf: str, error: str = "") -> str:
     return _page(language, text(language, "password.title"), text(language, "password.lead"), error, form)
 
 
+def refusal_page(language: str, reason: str) -> str:
+    """Instead of a page that there is not, or not for this role: why, and a way back."""
+    way = f'<a class="outside" href="/">{escape(text(language, "page.cluster"))}</a>'
+    return _page(language, "Ariane", text(language, reason), "", way)
+
+
 def onward_page(language: str, target: str) -> str:
     """A page of ours that leads on.
 

@@ -10,7 +10,7 @@ from ariane.console.audit import AuditLog
 from ariane.console.guard import COOKIE
 from ariane.console.login.forms import STYLE, login_form, password_form
 from ariane.console.login.provider import ProviderPages
-from ariane.console.login.visit import address_of, is_own_path, language_of, session_cookie, target_of
+from ariane.console.login.visit import address_of, is_own_path, language_of, note, session_cookie, target_of
 from ariane.console.oidc import Oidc
 from ariane.console.sessions import Guesses, Session, Sessions
 from ariane.console.texts import text
@@ -77,10 +77,10 @@ class LoginPages:
         async with self._hashing:
             user = await asyncio.to_thread(self._users.check, name, password)
         if user is None:
-            self._audit.write(name[:64], address, "login", "refused")
+            note(self._audit, name[:64], request, "login", "refused")
             return self._show_login(request, text(language, "login.wrong"), 401)
         self._guesses.succeeded(*keys)
-        self._audit.write(user.name, address, "login", "done")
+        note(self._audit, user.name, request, "login", "done")
         target = target_of(request)
         response = RedirectResponse(target if is_own_path(target) else "/", 303)
         return session_cookie(response, self._sessions.open(user, language=language), secure=self._secure)
@@ -120,9 +120,9 @@ class LoginPages:
                 return again(text(language, "password.same"), 400)
             try:
                 await asyncio.to_thread(self._users.set_password, user.name, new)
-            except UserError as error:
+            except (UserError, OSError) as error:
                 return again(str(error), 400)
-        self._audit.write(user.name, address, "password", "done")
+        note(self._audit, user.name, request, "password", "done")
         changed = self._users.get(user.name)
         assert changed is not None
         token = self._sessions.open(changed, language=language, dark=session.dark)
@@ -139,7 +139,10 @@ class LoginPages:
 
 
 async def _fields(request: Request) -> dict[str, str]:
-    parsed = parse_qs((await request.body()).decode(errors="replace"), keep_blank_values=True, max_num_fields=10)
+    try:
+        parsed = parse_qs((await request.body()).decode(errors="replace"), keep_blank_values=True, max_num_fields=10)
+    except ValueError:  # more fields than any of our forms has
+        return {}
     return {name: values[0] for name, values in parsed.items()}
 
 

@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ariane.console.audit import AuditLog
 from ariane.console.login.forms import login_form, onward_page
-from ariane.console.login.visit import address_of, is_own_path, language_of, session_cookie, target_of
+from ariane.console.login.visit import is_own_path, language_of, note, session_cookie, target_of
 from ariane.console.oidc import Oidc, OidcRefused
 from ariane.console.sessions import Sessions
 
@@ -47,9 +47,9 @@ class ProviderPages:
                 raise OidcRefused(f"the provider says: {asked['error'][:100]}")
             user, target = await self._oidc.finish(asked.get("state", ""), state, asked.get("code", ""))
         except OidcRefused as error:
-            self._audit.write("oidc", address_of(request), "login", f"refused: {error}")
+            note(self._audit, "oidc", request, "login", f"refused: {error}")
             return _refused(request, error, 403)
-        self._audit.write(user.name, address_of(request), "login", "done")
+        note(self._audit, user.name, request, "login", "done")
         language = language_of(request)
         token = self._sessions.open(user, language=language)
         response = session_cookie(HTMLResponse(onward_page(language, target)), token, secure=self._secure)

@@ -1,15 +1,28 @@
 """What a request before a session says, and the cookie that begins one."""
 
+import logging
+
 from fastapi import Request
 from fastapi.responses import Response
 
+from ariane.console.audit import AuditFailed, AuditLog
 from ariane.console.guard import COOKIE
 from ariane.console.texts import preferred
+
+log = logging.getLogger(__name__)
 
 
 def address_of(request: Request) -> str:
     """Where a request comes from."""
     return request.client.host if request.client is not None else "?"
+
+
+def note(audit: AuditLog, user: str, request: Request, what: str, outcome: str) -> None:
+    """Write a login to the audit log; without room for it, administrators can log in all the same."""
+    try:
+        audit.write(user, address_of(request), what, outcome)
+    except AuditFailed as error:
+        log.error("%s of %s (%s): %s", what, user, outcome, error)
 
 
 def language_of(request: Request) -> str:
