@@ -21,7 +21,9 @@ from ariane.env import Env
 from ariane.errors import ConfigError
 
 app = typer.Typer(add_completion=False, help="See and change clusters in a browser.", invoke_without_command=True)
-user_app = typer.Typer(add_completion=False, help="Users of the console.", no_args_is_help=True)
+user_app = typer.Typer(
+    add_completion=False, help="Users of the console. A running console sees changes at once.", no_args_is_help=True
+)
 app.add_typer(user_app, name="user")
 
 
@@ -30,7 +32,10 @@ def default_folder() -> Path:
     return Path.home() / ".local" / "share" / "ariane" / "console"
 
 
-Folder = Annotated[Path | None, typer.Option(help="folder of users, audit log and history", file_okay=False)]
+Folder = Annotated[
+    Path | None,
+    typer.Option(help="users, audit log, history; default: ~/.local/share/ariane/console", file_okay=False),
+]
 
 
 @app.callback()
@@ -74,7 +79,8 @@ def _clusters(namesrv: str | None, profiles: list[str]) -> dict[str, ClientOptio
 async def _console(options: ConsoleOptions) -> None:
     server = Console(options, Env())
     async with running(server, options.port, "--port"):
-        facts = [("address", server.url), ("clusters", ", ".join(options.clusters)), ("files", str(options.folder))]
+        clusters = ", ".join(f"{name} ({';'.join(one.addresses)})" for name, one in options.clusters.items())
+        facts = [("address", server.url), ("clusters", clusters), ("files", str(options.folder))]
         warnings: list[str] = []
         if not options.is_local and options.tls_cert is None:
             warnings.append("others can reach it, and passwords travel in clear: give --tls-cert and --tls-key")
@@ -95,7 +101,7 @@ def _users(folder: Path | None) -> Users:
 
 @user_app.command("list")
 def list_users(folder: Folder = None) -> None:
-    """List the users. A running console reads its file at its start: restart it after changes made here."""
+    """List the users."""
     for user in _users(folder).all():
         print(f"{user.name}\t{user.role.name.lower()}")
 

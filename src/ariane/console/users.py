@@ -4,6 +4,7 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
 import os
 import re
 import secrets
@@ -18,6 +19,7 @@ COST, BLOCK, LANES = 1 << 14, 8, 1  # scrypt: 16 MiB and some 50 ms a guess
 MEMORY: Final = 64 << 20
 SHORTEST: Final = 10  # characters of a password that a user chooses
 LONGEST: Final = 256
+log = logging.getLogger(__name__)
 _NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 
@@ -77,11 +79,30 @@ _NOBODY: Final = "scrypt$16384$8$1$AAAAAAAAAAAAAAAAAAAAAA==$AAAAAAAAAAAAAAAAAAAA
 
 
 class Users:
-    """The accounts of a console."""
+    """The accounts of a console. The file is read again when another process changed it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._users: dict[str, User] = self._read()
+        self._stamp = self._stamp_now()
+        self._known_users = self._read()
+
+    @property
+    def _users(self) -> dict[str, User]:
+        stamp = self._stamp_now()
+        if stamp != self._stamp:
+            try:
+                self._known_users = self._read()
+            except ConfigError as error:
+                log.error("%s; the users of before stay", error)
+            self._stamp = stamp
+        return self._known_users
+
+    def _stamp_now(self) -> tuple[int, ...]:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return ()
+        return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode
 
     def _read(self) -> dict[str, User]:
         try:
@@ -111,7 +132,7 @@ class Users:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self._path)
-        self._users = users
+        self._known_users, self._stamp = users, self._stamp_now()
 
     def __len__(self) -> int:
         return len(self._users)
