@@ -251,6 +251,8 @@ class Changes(AccessChanges, PeopleChanges):
         """Send dead letters to their topics again, each once; all of a group, or those with the ids given."""
 
         async def work() -> list[Resent]:
+            if not is_valid_name(group):  # it names a file, too
+                raise ClientError(f"{group} is not the name of a group")
             folder = self._folder / "resent" / cluster.name
             folder.mkdir(parents=True, exist_ok=True)
             return await cluster.admin.resend_dead_letters(

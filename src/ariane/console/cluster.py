@@ -27,14 +27,17 @@ from ariane.message import (
     TIMER_TOPIC,
     TRACE_TOPIC,
     MessageQueue,
+    is_valid_name,
 )
 from ariane.protocol.bodies import ProducerInfo, SubscriptionGroupConfig
 from ariane.protocol.codes import ResponseCode
 
 T = TypeVar("T")
 PATIENCE: Final = 20.0  # seconds for a query
+NAMES_PATIENCE: Final = 3.0  # for the answer of a name server
 SHARE: Final = 0.05  # of the time that a query may be under way
 AT_ONCE: Final = 8  # requests at a time for the rows of a table
+CLIENTS_RATE: Final = 20.0  # requests a second, in the mean, for the clients of groups
 DELAYED: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 TRANSACTIONAL: Final = frozenset({HALF_TOPIC, HALF_OP_TOPIC, CHECK_MAX_TIME_TOPIC})
 SYSTEM: Final = frozenset({AUTO_CREATE_TOPIC, SELF_TEST_TOPIC, BENCHMARK_TOPIC, OFFSET_MOVED_TOPIC, TRACE_TOPIC})
@@ -136,6 +139,23 @@ class Cluster:
         """Ask again: something was changed. Queries under way answer those who wait for them, and are not kept."""
         self._known.clear()
         self._flights.clear()
+
+    async def name_servers(self) -> dict[str, int | None]:
+        """How many brokers each name server knows; None for one that does not answer."""
+
+        async def one(address: str) -> int | None:
+            try:
+                async with asyncio.timeout(NAMES_PATIENCE):
+                    found = await self.admin.cluster_info(address)
+            except (ArianeError, TimeoutError):
+                return None
+            return sum(len(broker.broker_addrs) for broker in found.broker_addr_table.values())
+
+        async def make() -> dict[str, int | None]:
+            names = await self.admin.name_servers()
+            return dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
+
+        return await self.ask("name servers", 10.0, make)
 
     async def brokers(self) -> list[BrokerStatus]:
         """Every broker with its figures."""
@@ -247,17 +267,28 @@ class Cluster:
 
         return await self.ask("ledger groups", 60.0, make)
 
+    async def has_group(self, name: str) -> bool:
+        """Whether a broker knows a group; asked again before there is none of this name, as it may be new."""
+        for _ in range(2):
+            if any(one.name == name for one in await self.groups()):
+                return True
+            self._known.pop("groups", None)
+        if not is_valid_name(name):
+            return False
+        found = await self.group(name)
+        return bool(found.queues or found.clients)
+
     async def group(self, name: str) -> GroupLag:
         """One group: queues, owners, clients, conflicts."""
         return await self.ask(f"group {name}", 2.0, lambda: self.admin.group_lag(name))
 
     async def clients_of(self, groups: list[str]) -> dict[str, int]:
-        """How many consumers of each group are online; for the rows that a page shows."""
-        slots = asyncio.Semaphore(AT_ONCE)
+        """How many consumers of each group are online; each group needs a request, so many are asked rarely."""
+        slots, seconds = asyncio.Semaphore(AT_ONCE), max(10.0, len(groups) / CLIENTS_RATE)
 
         async def one(group: str) -> int:
             async with slots:
-                return await self.ask(f"clients {group}", 10.0, lambda: self._clients(group))
+                return await self.ask(f"clients {group}", seconds, lambda: self._clients(group))
 
         return dict(zip(groups, await asyncio.gather(*map(one, groups)), strict=True))
 

@@ -28,6 +28,8 @@ class ConsoleOptions:
     def __post_init__(self) -> None:
         if not self.clusters:
             raise ConfigError("the console needs at least one cluster")
+        if bad := [name for name in self.clusters if "/" in name]:
+            raise ConfigError(f"the profile {bad[0]} has a slash in its name, which cannot be part of an address")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ConfigError("TLS needs both a certificate (--tls-cert) and its key (--tls-key)")
         object.__setattr__(self, "secure_cookies", self.tls_cert is not None)

@@ -2,15 +2,18 @@
 
 import asyncio
 import logging
+import os
 import socket
+import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.responses import PlainTextResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from nicegui import app as ui_app
 from nicegui import ui
 
@@ -21,7 +24,7 @@ from ariane.console.cluster import Cluster
 from ariane.console.config_file import read_config
 from ariane.console.guard import COOKIE, Guard
 from ariane.console.history import History
-from ariane.console.login import LoginPages
+from ariane.console.login import LoginPages, refusal_page
 from ariane.console.notices import Notifier
 from ariane.console.oidc import Oidc
 from ariane.console.options import ConsoleOptions
@@ -31,7 +34,7 @@ from ariane.console.pages.clients import producers_page, transactions_page
 from ariane.console.pages.cluster import broker_page, cluster_page
 from ariane.console.pages.dead_letters import dead_letters_page
 from ariane.console.pages.delays import delays_page
-from ariane.console.pages.frame import frame, title
+from ariane.console.pages.frame import frame, unavailable
 from ariane.console.pages.groups import group_page, groups_page
 from ariane.console.pages.history import history_page
 from ariane.console.pages.messages import message_page, messages_page
@@ -45,8 +48,8 @@ from ariane.console.schemas import Schemas
 from ariane.console.sessions import Guesses, Sessions
 from ariane.console.users import Users
 from ariane.console.visitor import Visitor
-from ariane.env import Env
-from ariane.errors import ArianeError, ListenFailed
+from ariane.env import Env, FileLock, LockHeld
+from ariane.errors import ArianeError, ConfigError, ListenFailed
 
 BUILDERS: Final[dict[str, Callable[[View], Awaitable[None]]]] = {
     "cluster": cluster_page,
@@ -85,7 +88,7 @@ class Console:
 
     def __init__(self, options: ConsoleOptions, env: Env) -> None:
         self.options = options
-        options.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = _own(options.folder, env)
         self.users = Users(options.folder / "users.json")
         self.one_time_password: str | None = None
         """The password of the first administrator, when this start created it. It is shown once and stored nowhere."""
@@ -143,20 +146,20 @@ class Console:
         found = self.sessions.get(token)
         if found is None or token is None:
             return RedirectResponse("/login", 303)
+        session, user = found
         if page not in BUILDERS or cluster not in self.clusters:
-            return PlainTextResponse("there is no such page", 404)
-        if not may_see(found[1].role, page):
-            return PlainTextResponse("your role may not see this page", 403)
+            return HTMLResponse(refusal_page(session.language, "page.unknown"), 404)
+        if not may_see(user.role, page):
+            return HTMLResponse(refusal_page(session.language, "page.forbidden"), 403)
         address = request.client.host if request.client is not None else "?"
         view = View(
             self, Visitor(self.sessions, token, address), self.clusters[cluster], page, dict(request.query_params)
         )
-        with frame(view):
+        with frame(view) as content:
             try:
                 await BUILDERS[page](view)
-            except ArianeError as error:
-                title(view.t(f"page.{page}"))
-                ui.label(view.t("problem", error=error)).classes("problem").props("role=alert")
+            except (ArianeError, ValueError, OSError, sqlite3.Error) as error:
+                unavailable(view, content, error)
         return None
 
     @asynccontextmanager
@@ -213,3 +216,15 @@ class Console:
             self._server.should_exit = True
             await self._serving
             self._server = None
+        self._lock.release()
+
+
+def _own(folder: Path, env: Env) -> FileLock:
+    """Make the folder, for this process alone: two consoles would overwrite each other's users and alarms."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return env.files.lock(folder / "lock", f"console {os.getpid()}")
+    except LockHeld as error:
+        raise ConfigError(f"{folder} is used by another console ({error.holder}): give another --folder") from None
+    except OSError as error:
+        raise ConfigError(f"{folder}: {error.strerror}") from None

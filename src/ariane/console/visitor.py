@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ariane.console.rights import Role, may_change
+from ariane.console.rights import Role, may_change, may_see
 from ariane.console.sessions import Session, Sessions
 from ariane.console.users import User
 from ariane.errors import ArianeError
@@ -44,3 +44,7 @@ class Visitor:
     def may(self, change: str) -> bool:
         """Whether to offer a change; `Changes` checks it again when it is made."""
         return may_change(self.role, change)
+
+    def may_look(self, page: str) -> bool:
+        """Whether the user may see a page now; SessionEnded when the session is over."""
+        return may_see(self.role, page)

@@ -22,6 +22,7 @@ def style(view: View) -> dict[str, Any]:
         "nameTextStyle": {"color": ink},
     }
     return {
+        "useUTC": True,
         "color": DARK_COLORS if view.visitor.session.dark else COLORS,
         "textStyle": {"color": ink},
         "grid": {"left": 8, "right": 20, "top": 16, "bottom": 8, "containLabel": True},
@@ -39,50 +40,6 @@ def picture(view: View, options: dict[str, Any], name: str, height: str = "14rem
     return chart
 
 
-class LineChart:
-    """Values over time: one line, or several with a legend."""
-
-    def __init__(self, view: View, name: str, *, percent: bool = False) -> None:
-        self._fresh: list[Point] = []
-        options = style(view)
-        options["xAxis"] |= {"type": "time", "splitLine": {"show": False}}
-        options["yAxis"] |= {"type": "value", "min": 0}
-        if percent:
-            options["yAxis"] |= {"max": 100, "name": "%"}
-            options["grid"]["top"] = 32
-        options["series"] = []
-        self._dark = view.visitor.session.dark
-        self._chart = picture(view, options, name)
-        self._name = name
-
-    def show(self, kept: list[Point], now: Point | None = None) -> None:
-        """Show one line; `now` is added to those that this page saw itself."""
-        if now is not None:
-            self._fresh = [*self._fresh[-500:], now]
-        last = kept[-1][0] if kept else 0
-        self.show_all({self._name: [*kept, *(point for point in self._fresh if point[0] > last)]})
-
-    def show_all(self, lines: dict[str, list[Point]]) -> None:
-        """Show lines by name."""
-        alone = len(lines) == 1
-        self._chart.options["series"] = [
-            {
-                "type": "line",
-                "showSymbol": len(points) < 3,
-                "lineStyle": {"width": 2},
-                "name": name,
-                "data": [[time, round(value, 3)] for time, value in points],
-                **({"areaStyle": {"opacity": 0.12}} if alone else {}),
-            }
-            for name, points in lines.items()
-        ]
-        if not alone:
-            ink = "#cbd5e1" if self._dark else "#475569"
-            self._chart.options["legend"] = {"type": "scroll", "bottom": 0, "textStyle": {"color": ink}}
-            self._chart.options["grid"]["bottom"] = 36
-        self._chart.update()
-
-
 class RangeChoice:
     """Buttons that choose how far back charts go; the choice is in the page's address."""
 
@@ -94,16 +51,72 @@ class RangeChoice:
             row.props["role"] = "group"
             row.props["aria-label"] = view.t("range")
             for name in RANGES:
-                query = {**view.query, "range": name}
-                target = view.link(view.page, **query)
-                button = ui.button(name, on_click=lambda target=target: ui.navigate.to(target))
+                button = ui.button(name, on_click=lambda name=name: self._go(view, name))
                 button.classes("px-3").props("dense no-caps " + ("unelevated" if name == self.name else "flat"))
                 button.props["aria-pressed"] = "true" if name == self.name else "false"
+
+    @staticmethod
+    def _go(view: View, name: str) -> None:
+        ui.navigate.to(view.link(view.page, **{**view.query, "range": name}))
 
     @property
     def hours(self) -> float:
         """The chosen range."""
         return RANGES[self.name]
+
+
+class LineChart:
+    """Values over a range of time: one line, or several with a legend."""
+
+    def __init__(self, view: View, name: str, chosen: RangeChoice, *, percent: bool = False) -> None:
+        self._view = view
+        self._name = name
+        self._chosen = chosen
+        self._fresh: list[Point] = []
+        options = style(view)
+        options["xAxis"] |= {"type": "time", "splitLine": {"show": False}}
+        options["yAxis"] |= {"type": "value", "min": 0}
+        if percent:
+            options["yAxis"] |= {"max": 100, "name": "%"}
+            options["grid"]["top"] = 32
+        ink = options["textStyle"]["color"]
+        options["title"] = {
+            "text": view.t("chart.empty"),
+            "left": "center",
+            "top": "middle",
+            "textStyle": {"color": ink, "fontSize": 14, "fontWeight": "normal"},
+        }
+        options["legend"] = {"type": "scroll", "bottom": 0, "textStyle": {"color": ink}}
+        options["series"] = []
+        self._chart = picture(view, options, name)
+
+    def show(self, kept: list[Point], now: Point | None = None) -> None:
+        """Show one line; `now` is added to those that this page saw itself."""
+        if now is not None:
+            self._fresh = [*self._fresh[-500:], now]
+        last = kept[-1][0] if kept else 0
+        self.show_all({self._name: [*kept, *(point for point in self._fresh if point[0] > last)]})
+
+    def show_all(self, lines: dict[str, list[Point]]) -> None:
+        """Show lines by name."""
+        options, now = self._chart.options, self._view.console.now()
+        options["series"] = [
+            {
+                "type": "line",
+                "showSymbol": len(points) < 3,
+                "lineStyle": {"width": 2},
+                "name": name,
+                "data": [[time, round(value, 3)] for time, value in points],
+                **({"areaStyle": {"opacity": 0.12}} if len(lines) == 1 else {}),
+            }
+            for name, points in lines.items()
+        ]
+        named = any(name != self._name for name in lines)  # a line that is what the chart is about needs no legend
+        options["title"]["show"] = not any(lines.values())
+        options["legend"]["show"] = named
+        options["grid"]["bottom"] = 36 if named else 8
+        options["xAxis"] |= {"min": now - int(self._chosen.hours * 3_600_000), "max": now}
+        self._chart.update()
 
 
 class BarChart:

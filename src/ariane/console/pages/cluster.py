@@ -37,20 +37,20 @@ async def cluster_page(view: View) -> None:
 
     async def load() -> None:
         brokers = await view.cluster.brokers()
-        names = await view.cluster.admin.name_servers()
+        names = await view.cluster.name_servers()
         ledgers = await view.cluster.ledger_groups()
         masters = [one for one in brokers if one.broker_id == 0]
         lag = sum(one.lag for one in await view.cluster.groups())
+        alarms = [one for one in view.console.alarms.active if one.cluster == view.cluster.name]
+        known = {broker_key(one) for one in brokers} | {one.name for one in alarms if one.kind == "missing"}
         tiles.show(
             {
-                view.t("cluster.brokers"): f"{sum(one.error is None for one in brokers)} / {len(brokers)}",
+                view.t("cluster.brokers"): f"{sum(one.error is None for one in brokers)} / {len(known)}",
                 view.t("cluster.in"): f"{count_text(sum(one.in_tps for one in masters))}/s",
                 view.t("cluster.out"): f"{count_text(sum(one.out_tps for one in masters))}/s",
                 view.t("cluster.lag"): count_text(lag),
                 view.t("cluster.disk"): f"{max((disk_ratio(one) for one in brokers), default=0):.0%}",
-                view.t(
-                    "cluster.alarms"
-                ): f"{sum(one.cluster == view.cluster.name for one in view.console.alarms.active)}",
+                view.t("cluster.alarms"): f"{len(alarms)}",
             }
         )
         drawn.show(names, brokers, ledgers)
@@ -67,7 +67,7 @@ class Topology:
         self._shape: object = None
         self._cards: dict[str, BrokerCard] = {}
 
-    def show(self, names: list[str], brokers: list[BrokerStatus], ledgers: set[str]) -> None:
+    def show(self, names: dict[str, int | None], brokers: list[BrokerStatus], ledgers: set[str]) -> None:
         """Show the brokers as they are now."""
         sets: dict[str, list[BrokerStatus]] = {}
         for one in brokers:
@@ -83,16 +83,21 @@ class Topology:
             for one in copies:
                 self._cards[one.address].show(one, end)
 
-    def _draw(self, names: list[str], sets: dict[str, list[BrokerStatus]], ledgers: set[str]) -> None:
+    def _draw(self, names: dict[str, int | None], sets: dict[str, list[BrokerStatus]], ledgers: set[str]) -> None:
         view = self._view
         self._place.clear()
         self._cards = {}
         with self._place:
             with ui.element("div").classes("servers"):
-                for name in names:
-                    with ui.element("div").classes("server"):
+                most = max((count or 0 for count in names.values()), default=0)
+                for name, count in names.items():
+                    good = count is not None and count == most  # one that knows fewer brokers hides them from clients
+                    with ui.element("div").classes("server" if good else "server gone"):
                         ui.icon("dns").props("aria-hidden=true")
                         ui.label(name)
+                        if not good:
+                            key = "cluster.server.silent" if count is None else "cluster.server.fewer"
+                            ui.label(view.t(key, count=count, most=most)).classes("problem")
             if not sets:
                 empty(view.t("cluster.none"), "cloud_off")
                 return
@@ -102,8 +107,10 @@ class Topology:
                     with ui.element("div").classes("set"), ui.element("div").classes("set-box"):
                         with ui.element("div").classes("set-name"):
                             ui.label(name).classes("set-title")
+                            led = any(one.broker_id == 0 and one.error is None for one in copies)
                             kind = "ledger" if name in ledgers else "set" if len(copies) > 1 else "single"
-                            ui.label(view.t(f"cluster.{kind}")).classes("soft")
+                            kind = kind if led else "headless"
+                            ui.label(view.t(f"cluster.{kind}")).classes("soft" if led else "problem w-auto")
                         for one in copies:
                             self._cards[one.address] = BrokerCard(view, one, ledger=name in ledgers)
 
@@ -181,7 +188,8 @@ async def broker_page(view: View) -> None:
                     icon="play_arrow" if undo else "block",
                     on_click=lambda undo=undo: drain(view, one.name, undo=undo),
                 ).props("outline no-caps")
-        if view.visitor.may("broker.promote") and one.broker_id != 0:
+        ledger = one.name in await view.cluster.ledger_groups()  # its members elect their leader
+        if view.visitor.may("broker.promote") and one.broker_id != 0 and not ledger:
             ui.button(view.t("broker.promote"), icon="upgrade", on_click=lambda: promote(view, one)).props(
                 "outline no-caps"
             )
@@ -191,12 +199,12 @@ async def broker_page(view: View) -> None:
         with ui.element("div").classes("two"):
             with ui.column().classes("gap-0 min-w-0"):
                 ui.label(view.t("broker.rates")).classes("chart-name")
-                rates = LineChart(view, view.t("broker.rates"))
+                rates = LineChart(view, view.t("broker.rates"), chosen)
             with ui.column().classes("gap-0 min-w-0"):
                 ui.label(view.t("history.disk")).classes("chart-name")
-                disk = LineChart(view, view.t("cluster.disk"), percent=True)
+                disk = LineChart(view, view.t("cluster.disk"), chosen, percent=True)
     with ui.expansion(view.t("broker.figures")).classes("panel"):
-        figures = DataTable(view, f"{one.name}-status", two_columns(view), "name", page=50)
+        figures = DataTable(view, f"{one.name}-status", two_columns(view), "name", page=50, small=True)
     with panel(view.t("broker.options")):
         ui.label(view.t("broker.options.lead")).classes("soft")
         options = DataTable(

@@ -6,13 +6,13 @@ from nicegui import ui
 
 from ariane.client.admin.dead_letters import DeadLetter
 from ariane.console.changes import RESEND_MOST
-from ariane.console.cluster import Cluster
+from ariane.console.cluster import AT_ONCE, Cluster
 from ariane.console.pages.dialogs import confirm
-from ariane.console.pages.frame import panel, title
+from ariane.console.pages.frame import empty, panel, title
 from ariane.console.pages.tables import Column, DataTable, Row
 from ariane.console.pages.view import View
 from ariane.errors import BrokerRefused, RouteMissing
-from ariane.message import ReceivedMessage, dead_letter_topic
+from ariane.message import ReceivedMessage, dead_letter_topic, is_valid_name
 
 MOST = 500  # letters that a page shows
 
@@ -28,14 +28,20 @@ async def dead_letters_page(view: View) -> None:
         Column("group", view.t("column.group"), link=lambda row: view.link("dead-letters", group=row["group"])),
         Column("count", view.t("column.letters"), "number", color=lambda row: "negative" if row["count"] else None),
         Column("hour", view.t("column.new_letters"), "number"),
-        Column("first", view.t("column.dead_since"), "time"),
+        Column("first", view.t("column.dead_since"), "time", late=True),
         Column("last", view.t("column.last_stored"), "time"),
-        Column("why", view.t("column.last_why")),
+        Column("why", view.t("column.last_why"), late=True),
     ]
 
     async def with_last(rows: list[Row]) -> None:
         """Ask for the last letter of the groups shown, and since when there are letters."""
-        found = await asyncio.gather(*(ends_of(view.cluster, row["group"]) for row in rows))
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def one(group: str) -> tuple[int, ReceivedMessage | None]:
+            async with slots:
+                return await ends_of(view.cluster, group)
+
+        found = await asyncio.gather(*(one(row["group"]) for row in rows))
         for row, (first, last) in zip(rows, found, strict=True):
             row["first"] = first
             row["why"] = "" if last is None else why_text(view, last)
@@ -101,6 +107,10 @@ def why_text(view: View, message: ReceivedMessage) -> str:
 
 async def letters_of(view: View, group: str) -> None:
     """The letters of a group."""
+    if not is_valid_name(dead_letter_topic(group)) or await view.cluster.topic(dead_letter_topic(group)) is None:
+        title(group)
+        empty(view.t("letters.none.of"), "inbox")
+        return
     title(group, view.t("letters.of", most=MOST))
     with panel():
         columns = [

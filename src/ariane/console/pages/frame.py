@@ -35,6 +35,7 @@ KEYS_OF: Final = {
 """The key that opens a page after `g`."""
 SECTIONS: Final = {"cluster": "see", "messages": "find", "history": "watch", "access": "manage"}
 """The page that begins a section of the navigation."""
+AGAIN: Final = 10  # seconds until a page that could not be built is built again
 PARENTS: Final = {"broker": "cluster", "topic": "topics", "group": "groups", "message": "messages"}
 
 STYLE: Final = """
@@ -60,13 +61,15 @@ a:focus-visible, button:focus-visible, [tabindex]:focus-visible { outline: 3px s
   width: 100%; }
 .panel-title { font-size: 1.05rem; font-weight: 600; margin: 0; line-height: 1.5; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(8.5rem, 1fr)); gap: .75rem; width: 100%; }
-.tile { background: var(--paper); border: 1px solid var(--line); border-radius: .75rem; padding: .75rem 1rem; }
+.tile { background: var(--paper); border: 1px solid var(--line); border-radius: .75rem; padding: .75rem; }
 .tile-name { color: var(--soft); font-size: .85rem; } .tile-value { font-size: 1.5rem; font-weight: 650;
   font-variant-numeric: tabular-nums; overflow-wrap: anywhere; line-height: 1.3; }
 .data-table { background: var(--paper); border-radius: .75rem; border-color: var(--line) !important; }
 .data-table th { color: var(--soft); font-weight: 600; } .data-table td { font-variant-numeric: tabular-nums; }
 .cell-link { color: var(--accent); font-weight: 550; text-decoration: none; }
 .cell-link:hover { text-decoration: underline; }
+.cell-long { display: inline-block; min-width: 14rem; max-width: 30rem; max-height: 10rem;
+  overflow: auto; white-space: normal; overflow-wrap: anywhere; }
 .cell-badge { font-size: .75rem; padding: .2rem .45rem; }
 .mono, .body-text { font-family: ui-monospace, "DejaVu Sans Mono", monospace; font-size: .85rem; }
 .body-text { white-space: pre-wrap; overflow-wrap: anywhere; max-height: 30rem; overflow: auto; width: 100%;
@@ -74,6 +77,7 @@ a:focus-visible, button:focus-visible, [tabindex]:focus-visible { outline: 3px s
 .table-filter { width: min(22rem, 70vw); } .count { color: var(--soft); font-size: .85rem; }
 .problem { background: #fee2e2; color: #7f1d1d; border-radius: .5rem; padding: .5rem .75rem; width: 100%; }
 .warn { background: #fef3c7; color: #713f12; border-radius: .5rem; padding: .5rem .75rem; width: 100%; }
+.tile-value.words { font-size: .9rem; line-height: 2.15; }
 .dialog { min-width: min(30rem, 92vw); max-width: 60rem; } .dialog-title { font-size: 1.15rem; font-weight: 600; }
 .dialog-actions { position: sticky; bottom: -1rem; margin-bottom: -1rem; padding: .6rem 0 1rem; background: inherit;
   z-index: 1; }
@@ -99,6 +103,7 @@ a:focus-visible, button:focus-visible, [tabindex]:focus-visible { outline: 3px s
 .trunk { width: 2px; height: 1.4rem; background: var(--wire); margin: 0 auto; }
 .sets { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(15.5rem, 100%), 1fr)); gap: 0 1rem; }
 .set { position: relative; padding: 1.4rem .5rem 1rem; border-top: 2px solid var(--wire); margin: 0 -.5rem; }
+.set:only-child { border-top: 0; }
 .set::before { content: ""; position: absolute; top: 0; left: 50%; width: 2px; height: 1.4rem;
   background: var(--wire); }
 .set-box { border: 1px dashed var(--wire); border-radius: .9rem; padding: .75rem; display: flex; flex-direction: column;
@@ -112,7 +117,8 @@ a:focus-visible, button:focus-visible, [tabindex]:focus-visible { outline: 3px s
 .spark { width: 100%; height: 2rem; display: block; } .spark polyline { fill: none; stroke: var(--accent);
   stroke-width: 1.6; vector-effect: non-scaling-stroke; }
 .dot { width: .6rem; height: .6rem; border-radius: 50%; background: #16a34a; flex: none; }
-.gone .dot { background: #dc2626; } .badge-role { font-size: .75rem; padding: .1rem .5rem; border-radius: 1rem;
+.gone .dot { background: #dc2626; } .server.gone { border-color: #dc2626; }
+.badge-role { font-size: .75rem; padding: .1rem .5rem; border-radius: 1rem;
   background: var(--ground); color: var(--soft); } .master .badge-role { background: #0f766e; color: #fff; }
 .empty { display: flex; flex-direction: column; align-items: center; gap: .4rem; padding: 2rem 1rem; color: var(--soft);
   text-align: center; width: 100%; } .empty .q-icon { font-size: 2.2rem; opacity: .6; }
@@ -151,15 +157,21 @@ KEYS: Final = """
     }
   };
   new MutationObserver(reach).observe(document, {childList: true, subtree: true});
+  setInterval(async () => {  // the console was started again, which ended the session: lead to the login
+    if (!window.socket || window.socket.connected) return;
+    const answer = await fetch('/password').catch(() => null);
+    if (answer && answer.status === 401) location.reload();
+  }, 3000);
 })();
 </script>
 """
 
 
 @contextmanager
-def frame(view: View) -> Iterator[None]:
+def frame(view: View) -> Iterator[ui.element]:
     """Build the frame; the page's content goes inside."""
     session, user = view.visitor.session, view.visitor.user
+    ui.on_exception(view.failed)
     ui.add_css(STYLE)
     ui.add_head_html(KEYS)
     ui.add_head_html(f"<script>document.documentElement.lang = '{session.language}'</script>")
@@ -177,7 +189,7 @@ def frame(view: View) -> Iterator[None]:
 
     current = PARENTS.get(view.page, view.page)
     # Quasar opens it above the breakpoint; asking the browser for its width, as value=None does, would delay each page.
-    drawer = ui.left_drawer(value=False).classes("console-drawer").props("width=220 breakpoint=900 show-if-above")
+    drawer = ui.left_drawer(value=False).classes("console-drawer").props("width=232 breakpoint=900 show-if-above")
     alarms = sum(one.cluster == view.cluster.name for one in view.console.alarms.active)
     with drawer:
         navigation = ui.element("nav").classes("w-full")
@@ -241,12 +253,12 @@ def frame(view: View) -> Iterator[None]:
                     hidden.props["value"] = session.csrf
                     with ui.element("button").props("type=submit").classes("nav-item"):
                         ui.label(view.t("logout"))
-    with ui.element("main").classes("content column"):
+    with ui.element("main").classes("content column") as content:
         if view.page in PARENTS:
             with ui.element("a").classes("crumb") as crumb:
                 crumb.props["href"] = view.link(current)
                 ui.label(f"‹ {view.t('page.' + current)}")
-        yield
+        yield content
 
 
 def show_keys(view: View) -> None:
@@ -268,6 +280,16 @@ def empty(text: str, icon: str = "inbox") -> None:
     with ui.element("div").classes("empty"):
         ui.icon(icon).props("aria-hidden=true")
         ui.label(text)
+
+
+def unavailable(view: View, content: ui.element, error: Exception) -> None:
+    """Say why a page could not be built, and build it again soon."""
+    content.clear()
+    with content:
+        title(view.t(f"page.{view.page}"))
+        ui.label(view.t("problem", error=error)).classes("problem").props("role=alert")
+        ui.label(view.t("problem.again", seconds=AGAIN)).classes("soft")
+        ui.timer(AGAIN, ui.navigate.reload, once=True)
 
 
 def title(text: str, lead: str | None = None) -> None:

@@ -1,8 +1,8 @@
 """Consumer groups: lag and time behind, owners, clients, conflicts; reset and skip with a preview."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from nicegui import ui
 
@@ -10,11 +10,15 @@ from ariane.client.admin.lag import SubscriptionVariant
 from ariane.client.admin.offsets import END, OffsetReset
 from ariane.console.pages.charts import LineChart, RangeChoice
 from ariane.console.pages.dialogs import ask, confirm
-from ariane.console.pages.frame import facts, panel, title
+from ariane.console.pages.frame import empty, facts, panel, title
 from ariane.console.pages.tables import Column, DataTable, Row
 from ariane.console.pages.tiles import Tiles
 from ariane.console.pages.view import View, count_text, duration_text, time_text, without_secret
 from ariane.message import RETRY_PREFIX
+from ariane.protocol.versions import version_name
+
+MOST_VARIANTS: Final = 20  # different subscriptions that a page tells
+MOST_NAMES: Final = 10  # clients of each
 
 
 async def groups_page(view: View) -> None:
@@ -29,7 +33,8 @@ async def groups_page(view: View) -> None:
     columns = [
         Column("name", view.t("column.group"), link=lambda row: view.link("group", name=row["name"])),
         Column("lag", view.t("column.lag"), "number", color=lambda row: "deep-orange-10" if row["lag"] else None),
-        Column("clients", view.t("column.clients"), "number"),
+        Column("behind", view.t("column.behind"), "duration"),
+        Column("clients", view.t("column.clients"), "number", late=True),
         Column("topics", view.t("column.topics")),
         Column("last", view.t("column.last_consumed"), "time"),
         Column("retries", view.t("column.retries"), "number"),
@@ -42,10 +47,12 @@ async def groups_page(view: View) -> None:
             ui.button(view.t("group.create"), icon="add", on_click=lambda: create(view)).props("unelevated no-caps")
 
     async def load() -> None:
+        now = view.console.now()
         rows: list[Row] = [
             {
                 "name": one.name,
                 "lag": one.lag,
+                "behind": max(0, now - one.oldest) if one.oldest else 0 if one.lag == 0 else None,
                 "clients": None,
                 "topics": ", ".join(sorted(name for name in one.topics if not name.startswith(RETRY_PREFIX))),
                 "last": one.last_consumed,
@@ -76,6 +83,10 @@ async def create(view: View) -> None:
 async def group_page(view: View) -> None:
     """One group."""
     name = view.query.get("name", "")
+    if not await view.cluster.has_group(name):
+        title(view.t("group.unknown", name=name))
+        empty(view.t("group.unknown.why"), "search_off")
+        return
     title(name)
     with ui.row().classes("gap-2"):
         if view.visitor.may("group.reset"):
@@ -96,10 +107,10 @@ async def group_page(view: View) -> None:
         with ui.element("div").classes("two"):
             with ui.column().classes("gap-0 min-w-0"):
                 ui.label(view.t("column.lag")).classes("chart-name")
-                chart = LineChart(view, view.t("column.lag"))
+                chart = LineChart(view, view.t("column.lag"), chosen)
             with ui.column().classes("gap-0 min-w-0"):
                 ui.label(view.t("group.behind")).classes("chart-name")
-                behind = LineChart(view, view.t("group.behind"))
+                behind = LineChart(view, view.t("group.behind"), chosen)
     with panel(view.t("group.queues")):
         queues = DataTable(
             view,
@@ -143,6 +154,18 @@ async def group_page(view: View) -> None:
                 "flat no-caps"
             )
 
+    told: list[tuple[str, str]] = []
+
+    def warn(lines: list[tuple[str, str]]) -> None:
+        """Show lines by their class; those that stay are not drawn, nor read out, again."""
+        if lines == told:
+            return
+        told[:] = lines
+        warnings.clear()
+        with warnings:
+            for kind, line in lines:
+                ui.label(line).classes(kind).props("role=alert" if kind == "problem" else "")
+
     async def load() -> None:
         found = await view.cluster.group(name)
         forms = {client: one.expressions for one in found.variants for client in one.clients}
@@ -155,17 +178,14 @@ async def group_page(view: View) -> None:
                 view.t("group.model"): f"{found.message_model or '-'}",
             }
         )
-        warnings.clear()
-        with warnings:
-            if found.abandoned:
-                ui.label(view.t("group.abandoned")).classes("warn")
-            if found.in_conflict:
-                ui.label(view.t("group.conflict")).classes("problem").props("role=alert")
-                for line in conflict_lines(view, found.variants):
-                    ui.label(line).classes("mono")
-            for blocked in found.blocked:
-                where = f"{blocked.queue.topic} {blocked.queue.broker_name}:{blocked.queue.queue_id}"
-                ui.label(f"{where}: {blocked.blocked}").classes("warn")
+        lines = [("warn", view.t("group.abandoned"))] if found.abandoned else []
+        if found.in_conflict:
+            lines.append(("problem", view.t("group.conflict")))
+            lines += [("mono", line) for line in conflict_lines(view, found.variants)]
+        for blocked in found.blocked:
+            where = f"{blocked.queue.topic} {blocked.queue.broker_name}:{blocked.queue.queue_id}"
+            lines.append(("warn", f"{where}: {blocked.blocked}"))
+        warn(lines)
         await queues.fill(
             [
                 {
@@ -189,7 +209,7 @@ async def group_page(view: View) -> None:
                     "client": one.client_id,
                     "address": one.client_addr,
                     "language": one.language,
-                    "version": str(one.version),
+                    "version": version_name(one.version),
                     "subscription": subscription_text(forms.get(one.client_id, {})),
                 }
                 for one in found.clients
@@ -205,10 +225,8 @@ async def group_page(view: View) -> None:
 def conflict_lines(view: View, variants: list[SubscriptionVariant]) -> list[str]:
     """Who differs from most clients of the group, and how."""
     usual = variants[0]
-    lines = [
-        view.t("group.conflict.usual", clients=", ".join(usual.clients), what=subscription_text(usual.expressions))
-    ]
-    for one in variants[1:]:
+    lines = [view.t("group.conflict.usual", clients=some(usual.clients), what=subscription_text(usual.expressions))]
+    for one in variants[1:MOST_VARIANTS]:
         parts = [
             view.t(
                 "group.conflict.topic",
@@ -219,8 +237,18 @@ def conflict_lines(view: View, variants: list[SubscriptionVariant]) -> list[str]
             for topic in sorted(usual.expressions.keys() | one.expressions.keys())
             if one.expressions.get(topic) != usual.expressions.get(topic)
         ]
-        lines.append(f"{', '.join(one.clients)}: {'; '.join(parts)}")
+        lines.append(f"{some(one.clients)}: {'; '.join(parts)}")
     return lines
+
+
+def some(names: Sequence[str]) -> str:
+    """Names, or the first of many.
+
+    >>> some(["a", "b"]), some([str(number) for number in range(30)])
+    ('a, b', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 … (30)')
+    """
+    shown = ", ".join(names[:MOST_NAMES])
+    return shown if len(names) <= MOST_NAMES else f"{shown} … ({len(names)})"
 
 
 def subscription_text(expressions: dict[str, str]) -> str:

@@ -15,27 +15,26 @@ async def history_page(view: View) -> None:
     chosen = RangeChoice(view)
     with ui.element("div").classes("two"):
         with panel(view.t("history.in")):
-            stored = LineChart(view, view.t("history.in"))
+            stored = LineChart(view, view.t("history.in"), chosen)
         with panel(view.t("history.out")):
-            delivered = LineChart(view, view.t("history.out"))
+            delivered = LineChart(view, view.t("history.out"), chosen)
         with panel(view.t("history.lag")):
-            lag = LineChart(view, view.t("history.lag"))
+            lag = LineChart(view, view.t("history.lag"), chosen)
         with panel(view.t("history.disk")):
-            disk = LineChart(view, view.t("history.disk"), percent=True)
+            disk = LineChart(view, view.t("history.disk"), chosen, percent=True)
         with panel(view.t("history.groups", top=TOP)):
-            groups = LineChart(view, view.t("column.lag"))
+            groups = LineChart(view, view.t("column.lag"), chosen)
         with panel(view.t("history.topics", top=TOP)):
-            topics = LineChart(view, view.t("history.in"))
+            topics = LineChart(view, view.t("history.in"), chosen)
         with panel(view.t("history.letters", top=TOP)):
-            letters = LineChart(view, view.t("column.letters"))
+            letters = LineChart(view, view.t("column.letters"), chosen)
 
     def lines(figure: str, most: int, scale: float = 1.0) -> dict[str, list[tuple[int, float]]]:
         since = view.console.now() - int(chosen.hours * 3_600_000)
         names = view.console.history.names(view.cluster.name, figure, since, most)
-        found = {
+        return {
             name: [(time, value * scale) for time, value in view.trend(figure, name, chosen.hours)] for name in names
         }
-        return found or {"": []}
 
     async def load() -> None:
         stored.show_all(lines("in", 8))

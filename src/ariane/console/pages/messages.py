@@ -65,27 +65,25 @@ async def messages_page(view: View) -> None:
     range_search: list[TimeSearch] = []
 
     async def search() -> None:
-        if not topic.value:
+        wanted, named = (number.value or "").strip(), (key.value or "").strip()
+        if not topic.value and not wanted:
             ui.notify(view.t("messages.topic"))
             return
-        words = {"topic": topic.value, "key": key.value, "id": number.value, "since": since.value, "until": until.value}
-        ui.navigate.history.replace(
-            view.link("messages", **{name: (word or "").strip() for name, word in words.items()})
-        )
+        fields = {"topic": topic, "key": key, "id": number, "since": since, "until": until}
+        view.put(**{name: str(field.value or "").strip() for name, field in fields.items()})
         try:
             begin, end = parse_time(since.value or ""), parse_time(until.value or "")
         except ValueError as error:
             ui.notify(view.t("problem", error=error), type="negative")
             return
-        view.visitor.user  # noqa: B018  (raises when the session is over)
+        view.check()
         rows.clear()
         range_search.clear()
-        wanted, named = (number.value or "").strip(), (key.value or "").strip()
         if not wanted and not named:
             range_search.append(TimeSearch(view.cluster, topic.value, begin, end))
             await more()
             return
-        found = await view.attempt(find(view.cluster, topic.value, named, wanted, begin, end))
+        found = await view.attempt(find(view.cluster, topic.value or "", named, wanted, begin, end))
         if found is not None:
             rows.extend(message_row(view, one) for one in found)
             await table.fill(list(rows))
@@ -94,9 +92,9 @@ async def messages_page(view: View) -> None:
 
     async def more() -> None:
         one = range_search[0]
-        view.visitor.user  # noqa: B018
+        view.check()
         found = await view.attempt(one.more(PAGE))
-        if found is None:
+        if found is None or one not in range_search:  # another search was begun meanwhile
             return
         rows.extend(message_row(view, message) for message in found)
         await table.fill(list(rows))
@@ -104,7 +102,7 @@ async def messages_page(view: View) -> None:
         following.set_visibility(not one.ended and not full)
         hint.set_text(view.t("messages.cut", most=MOST) if full and not one.ended else "")
 
-    if query.get("topic") in known:
+    if query.get("topic") in known or query.get("id"):
         ui.timer(0.1, search, once=True)
     else:
         await table.fill([])
@@ -130,8 +128,8 @@ async def find(cluster: Cluster, topic: str, key: str, number: str, begin: int, 
     """Messages of a topic: by id, else by key."""
     admin = cluster.admin
     if number:
-        found = await admin.find_messages(topic, number)
-        if not found:
+        found = await admin.find_messages(topic, number) if topic else []
+        if not found:  # an offset id says where the message is, whatever its topic
             try:
                 found = [await by_offset_id(cluster, number)]
             except (ArianeError, ValueError):
@@ -215,12 +213,8 @@ def body_forms(body: bytes) -> dict[str, str]:
     except UnicodeDecodeError:
         text = None if len(shown) == len(body) else shown.decode(errors="replace")
     if text is not None:
-        try:
-            value = json.loads(text)
-            if isinstance(value, dict | list):
-                forms["json"] = json.dumps(value, indent=2, ensure_ascii=False)
-        except (ValueError, RecursionError):
-            pass
+        if (indented := indented_json(text)) is not None:
+            forms["json"] = indented
         forms["text"] = text
     lines = []
     for start in range(0, min(len(body), MOST_HEX), 16):
@@ -229,6 +223,31 @@ def body_forms(body: bytes) -> dict[str, str]:
         lines.append(f"{start:08x}  {piece.hex(' '):47}  {letters}")
     forms["hex"] = "\n".join(lines)
     return forms
+
+
+def indented_json(text: str) -> str | None:
+    """A JSON object or list with a line for each part; None for other texts.
+
+    Indentation can make a body of 64 KiB a thousand times as long: the text is cut at four times MOST_BODY. Halves of
+    surrogate pairs, which JSON may escape and no page can carry, are shown as U+FFFD.
+
+    >>> indented_json('{"a": "\\\\ud800"}'), indented_json("7")
+    ('{\\n  "a": "\ufffd"\\n}', None)
+    """
+    try:
+        value = json.loads(text)
+        if not isinstance(value, dict | list):
+            return None
+        pieces, size = [], 0
+        for piece in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
+            pieces.append(piece)
+            size += len(piece)
+            if size > 4 * MOST_BODY:
+                pieces.append("\n…")
+                break
+    except (ValueError, RecursionError):
+        return None
+    return "".join(pieces).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 async def message_page(view: View) -> None:
@@ -260,7 +279,9 @@ async def message_page(view: View) -> None:
         forms = body_forms(message.body)
         decoded = await asyncio.to_thread(view.console.schemas.decode, message.topic, message.body)
         if decoded is not None:
-            forms = {decoded[0]: decoded[1], **forms}
+            forms = {decoded[0]: decoded[1][: 4 * MOST_BODY], **forms}
+        if message.decode_error is not None:
+            ui.label(view.t("message.undecoded", error=message.decode_error)).classes("warn")
         with ui.tabs().props("dense align=left no-caps") as tabs:
             for form in forms:
                 ui.tab(form, label=view.t(f"body.{form}"))
@@ -296,7 +317,15 @@ async def message_page(view: View) -> None:
             ]
         )
     with panel(view.t("message.properties")):
-        facts(sorted(message.properties.items()))
+        properties = DataTable(
+            view,
+            "properties",
+            [Column("name", view.t("column.name"), "mono"), Column("value", view.t("column.value"), "mono")],
+            "name",
+            small=True,
+            empty=view.t("message.no_properties"),
+        )
+        await properties.fill([{"name": name, "value": value} for name, value in message.properties.items()])
 
     async def load() -> None:
         key = f"track {message.offset_id}"
@@ -327,7 +356,8 @@ async def consume(view: View, message: ReceivedMessage) -> None:
             online = await view.cluster.admin.consumer_connections(group)
         except ArianeError:
             continue
-        clients[group] = sorted(one.client_id for one in online.connection_set)
+        if online.connection_set:
+            clients[group] = sorted(one.client_id for one in online.connection_set)
     if not clients:
         ui.notify(view.t("message.nobody"))
         return

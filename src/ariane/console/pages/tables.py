@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from html import escape
@@ -9,18 +10,20 @@ from typing import Any
 
 from nicegui import events, ui
 
-from ariane.console.pages.view import View, duration_text, time_text
+from ariane.console.pages.view import View, duration_text, moment_text, time_text
 
 Row = dict[str, Any]
 PAGE = 25
 FEW = 10
 CELL = """
 <q-td :props="props">
-  <a v-if="props.row[props.col.name + '__link']" :href="props.row[props.col.name + '__link']" class="cell-link">
+  <a v-if="props.row[props.col.name + '__link']" :href="props.row[props.col.name + '__link']"
+    :class="['cell-link', props.value.length > 36 ? 'cell-long' : '']">
     {{ props.value }}</a>
   <q-badge v-else-if="props.row[props.col.name + '__color']" :color="props.row[props.col.name + '__color']"
     :label="props.value" class="cell-badge" />
-  <span v-else :class="props.col.mono ? 'mono' : ''">{{ props.value }}</span>
+  <span v-else :class="[props.col.mono ? 'mono' : '', props.value.length > 36 ? 'cell-long' : '']">
+    {{ props.value }}</span>
 </q-td>
 """
 
@@ -38,9 +41,11 @@ class Column:
     name: str
     label: str
     kind: str = "text"
-    """`text`, `mono`, `number`, `rate`, `time` or `duration`."""
+    """`text`, `mono`, `number`, `time`, `moment` or `duration`."""
     link: Callable[[Row], str | None] | None = None
     color: Callable[[Row], str | None] | None = None
+    late: bool = False
+    """`enrich` asks for the value, of rows that are shown, exported, or sorted by it."""
 
     def shown(self, value: Any) -> str:
         """A value as the page shows it."""
@@ -48,18 +53,18 @@ class Column:
             return "-"
         if self.kind == "time":
             return time_text(value)
+        if self.kind == "moment":
+            return moment_text(value)
         if self.kind == "duration":
             return duration_text(value)
         if self.kind == "number":
             return f"{value:,}"
-        if self.kind == "rate":
-            return f"{value:,.1f}"
         return str(value)
 
     @property
     def numeric(self) -> bool:
         """Whether it is aligned right."""
-        return self.kind in ("number", "rate", "duration")
+        return self.kind in ("number", "duration")
 
 
 class DataTable:
@@ -88,8 +93,14 @@ class DataTable:
         self._small = small  # beside others on a page: few rows need no filter
         self._rows: list[Row] = []
         self._shown = 0
-        self._filter = view.query.get("filter", "")
         self._where: Callable[[Row], bool] | None = None
+        self._linked = not small and not view.tables
+        if self._linked:
+            view.tables.append(name)
+        asked = view.query if self._linked else {}
+        self._filter = asked.get("filter", "")
+        if asked.get("sort") in {one.name for one in columns}:
+            sort, descending = asked["sort"], asked.get("down") == "yes"
         with ui.row().classes("w-full items-center gap-2 table-bar"):
             self._field = field = ui.input(
                 placeholder=view.t("table.filter"), value=self._filter, on_change=self._filtered
@@ -120,7 +131,7 @@ class DataTable:
             pagination={
                 "sortBy": sort or columns[0].name,
                 "descending": descending,
-                "page": 1,
+                "page": int(asked["page"]) if asked.get("page", "").isdecimal() else 1,
                 "rowsPerPage": page,
                 "rowsNumber": 0,
             },
@@ -129,6 +140,9 @@ class DataTable:
         self._table.props["no-data-label"] = view.t("table.loading")
         self._empty = empty or view.t("table.empty")
         self._table.props["rows-per-page-label"] = view.t("table.rows")
+        self._table.props[":pagination-label"] = "(first, end, all) => `${first}–${end} / ${all}`"
+        chosen = json.dumps(view.t("table.selected"))
+        self._table.props[":selected-rows-label"] = f"count => {chosen}.replace('{{count}}', count)"
         self._table.add_slot("body-cell", CELL)
         self._table.add_slot("no-data", '<span class="soft py-2">{{ props.message }}</span>')
         if select:
@@ -165,27 +179,31 @@ class DataTable:
         self._table.props.pop("loading", None)
         await self.show()
 
-    def _matching(self) -> list[Row]:
+    async def _matching(self) -> list[Row]:
         rows = [row for row in self._rows if self._where is None or self._where(row)]
-        words = self._filter.lower().split()
+        words, order = self._filter.lower().split(), self._table.pagination.get("sortBy")
+        if any(one.late and (one.name == order or (words and not one.numeric)) for one in self._columns):
+            await self._ask(rows)
         if words:
-            names = [column.name for column in self._columns]
+            names = [one.name for one in self._columns if not (one.late and one.numeric)]
             rows = [row for row in rows if _has_all(words, row, names)]
-        order = self._table.pagination.get("sortBy")
         if order:
             rows.sort(key=lambda row: _sort_key(row.get(order)), reverse=bool(self._table.pagination.get("descending")))
         return rows
 
+    async def _ask(self, rows: list[Row]) -> None:
+        if self._enrich is not None:
+            await self._enrich(rows)
+
     async def show(self) -> None:
         """Send the rows of the current page to the browser."""
-        rows = self._matching()
+        rows = await self._matching()
         pagination = dict(self._table.pagination)
         size = int(pagination.get("rowsPerPage") or PAGE)
         last = max(1, -(-len(rows) // size))
         page = min(int(pagination.get("page") or 1), last)
         visible = rows[(page - 1) * size : page * size]
-        if self._enrich is not None:
-            await self._enrich(visible)
+        await self._ask(visible)
         self._shown = len(rows)
         self._count.set_text(self._view.t("table.count", shown=len(rows), all=len(self._rows)) if self._rows else "")
         self._table.pagination = pagination | {"page": page, "rowsNumber": len(rows)}
@@ -217,19 +235,40 @@ class DataTable:
             "page": max(1, _whole(asked.get("page"), 1)),
             "rowsPerPage": min(100, max(1, _whole(asked.get("rowsPerPage"), PAGE))),
         }
-        await self._view.attempt(self.show())
+        await self._changed()
 
     async def _filtered(self, event: events.ValueChangeEventArguments[Any]) -> None:
         self._filter = str(event.value or "")[:200]
-        await self._view.attempt(self.show())
+        await self._changed()
+
+    async def _changed(self) -> None:
+        """Show what was asked for, and put it into the page's address."""
+        self._view.check()
+        if await self._view.attempt(self._shown_rows()) is not None and self._linked:
+            now = self._table.pagination
+            self._view.put(
+                filter=self._filter,
+                sort=str(now.get("sortBy") or ""),
+                down="yes" if now.get("descending") else "",
+                page=str(now["page"]) if now.get("page", 1) > 1 else "",
+            )
+
+    async def _shown_rows(self) -> int:
+        await self.show()
+        return self._shown
 
     async def _export(self) -> None:
-        rows = self._matching()
+        self._view.check()
+        rows = await self._matching()
+        await self._ask(rows)
         content = csv_text([column.label for column in self._columns], [self._values(row) for row in rows])
         ui.download.content(content.encode("utf-8-sig"), f"{self._name}.csv", "text/csv")
 
     def _values(self, row: Row) -> list[Any]:
-        return [time_text(row[one.name]) if one.kind == "time" else row.get(one.name) for one in self._columns]
+        return [
+            one.shown(row.get(one.name)) if one.kind in ("time", "moment") else row.get(one.name)
+            for one in self._columns
+        ]
 
 
 def csv_text(head: list[str], rows: list[list[Any]]) -> str:

@@ -1,6 +1,10 @@
 """Figures in large letters, which change in place."""
 
+from typing import Final
+
 from nicegui import ui
+
+LARGE: Final = 8  # characters that fit a tile in large letters
 
 
 class Tiles:
@@ -22,3 +26,5 @@ class Tiles:
                         self._labels[name] = ui.label().classes("tile-value")
         for name, value in values.items():
             self._labels[name].set_text(value)
+            words = "words" if len(value) > LARGE else ""
+            self._labels[name].classes(add=words, remove="" if words else "words")

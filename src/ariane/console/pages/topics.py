@@ -28,7 +28,8 @@ def perm_text(perm: int) -> str:
 async def topics_page(view: View) -> None:
     """All topics."""
     title(view.t("page.topics"), view.t("topics.lead"))
-    chosen = {kind: kind in ("normal", "retry", "dead-letter") for kind in KINDS}
+    wanted = view.query.get("kinds", "normal,retry,dead-letter").split(",")
+    chosen = {kind: kind in wanted for kind in KINDS}
     with ui.row().classes("gap-3"):
         for kind in KINDS:
             ui.checkbox(
@@ -49,6 +50,7 @@ async def topics_page(view: View) -> None:
 
     async def choose(kind: str, wanted: bool) -> None:
         chosen[kind] = bool(wanted)
+        view.put(kinds=",".join(kind for kind, shown in chosen.items() if shown) or "none")
         await table.show()
 
     await table.where(lambda row: chosen.get(row["kind_name"], True))
@@ -118,7 +120,7 @@ async def topic_page(view: View) -> None:
     tiles = Tiles()
     with panel(view.t("topic.trend")):
         chosen = RangeChoice(view)
-        chart = LineChart(view, view.t("history.in"))
+        chart = LineChart(view, view.t("history.in"), chosen)
     with panel(view.t("topic.status")):
         queues = DataTable(
             view,
@@ -257,21 +259,24 @@ async def send(view: View, topic: str) -> None:
 
 async def change(view: View, topic: str, brokers: tuple[str, ...]) -> None:
     """Change queues and permission on one broker; a shrink explains its safe order."""
-    broker = brokers[0]
     masters = await view.cluster.master_names()
+    tables = {one: await view.cluster.admin.topic_configs(masters[one]) for one in brokers if one in masters}
     configs = {
-        one: (await view.cluster.admin.topic_configs(masters[one])).topic_config_table[topic]
-        for one in brokers
-        if one in masters
+        one: table.topic_config_table[topic] for one, table in tables.items() if topic in table.topic_config_table
     }
+    if not configs:
+        ui.notify(view.t("topic.nowhere"), type="negative")
+        return
+    broker = min(configs)
 
     def fields() -> Callable[[], dict[str, Any]]:
         where = ui.select(sorted(configs), value=broker, label=view.t("column.broker")).classes("w-full")
-        read = ui.number(
-            view.t("column.read_queues"), value=configs[broker].read_queue_nums, min=1, max=1024, precision=0
-        )
-        write = ui.number(
-            view.t("column.write_queues"), value=configs[broker].write_queue_nums, min=0, max=1024, precision=0
+        read, write = (
+            ui.number(view.t(label), value=value, min=least, max=1024, precision=0).classes("w-full")
+            for label, value, least in (
+                ("column.read_queues", configs[broker].read_queue_nums, 1),
+                ("column.write_queues", configs[broker].write_queue_nums, 0),
+            )
         )
         perm = ui.select(PERMS, value=configs[broker].perm & 6, label=view.t("column.perm")).classes("w-full")
 
@@ -328,7 +333,10 @@ async def shrink(view: View, topic: str, brokers: tuple[str, ...]) -> None:
     waiting = await view.attempt(view.cluster.unconsumed(topic, broker, count))
     if found is None or waiting is None:
         return
-    now = found.topic_config_table[topic]
+    now = found.topic_config_table.get(topic)
+    if now is None:
+        ui.notify(view.t("topic.nowhere"), type="negative")
+        return
     if count >= now.read_queue_nums:
         ui.notify(view.t("topic.remove.none", count=now.read_queue_nums))
         return

@@ -41,7 +41,7 @@ async def trace_page(view: View) -> None:
             view,
             "trace",
             [
-                Column("time", view.t("column.time"), "time"),
+                Column("time", view.t("column.time"), "moment"),
                 Column("kind", view.t("column.what")),
                 Column("group", view.t("column.group")),
                 Column("client", view.t("column.client")),
@@ -117,12 +117,13 @@ def timeline(view: View, records: list[TraceRecord], stored: int) -> None:
     found = steps(view, records, stored)
     first = found[0].begin
     options = style(view)
-    options["grid"] = {"left": 8, "right": 72, "top": 8, "bottom": 28, "containLabel": True}
+    options["grid"] = {"left": 8, "right": 96, "top": 8, "bottom": 28, "containLabel": True}
     options["tooltip"] = {"trigger": "item", "renderMode": "richText"}
     options["xAxis"] |= {"type": "value", "name": "ms"}
     labels = [f"{number + 1}. {one.label}" for number, one in enumerate(found)]
     options["yAxis"] |= {"type": "category", "inverse": True, "data": labels, "splitLine": {"show": False}}
-    options["yAxis"]["axisLabel"] = options["yAxis"]["axisLabel"] | {"width": 220, "overflow": "truncate"}
+    above = {"inside": True, "align": "left", "verticalAlign": "bottom", "padding": [0, 0, 12, 0], "margin": 0}
+    options["yAxis"] |= {"axisLabel": options["yAxis"]["axisLabel"] | above, "axisTick": {"show": False}, "z": 10}
     costs: list[dict[str, Any]] = [
         {
             "value": one.cost,
@@ -149,12 +150,12 @@ def timeline(view: View, records: list[TraceRecord], stored: int) -> None:
             "type": "bar",
             "stack": "time",
             "barMinHeight": 6,
-            "barMaxWidth": 22,
+            "barMaxWidth": 16,
             "name": view.t("column.cost"),
             "data": costs,
         },
     ]
-    picture(view, options, view.t("trace.picture"), f"{4 + 2.5 * len(found)}rem")
+    picture(view, options, view.t("trace.picture"), f"{4 + 3.5 * len(found)}rem")
 
 
 def begin(one: TraceRecord) -> int:

@@ -1,12 +1,13 @@
 """What a page gets: who looks, at which cluster, in which language, and the parts of the console."""
 
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Protocol, TypeVar
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
@@ -16,6 +17,7 @@ from ariane.console.changes import Changes
 from ariane.console.cluster import Cluster
 from ariane.console.history import History
 from ariane.console.notices import Notifier
+from ariane.console.rights import Forbidden
 from ariane.console.schemas import Schemas
 from ariane.console.texts import text
 from ariane.console.users import Users
@@ -54,6 +56,8 @@ class View:
     query: dict[str, str]
     loaders: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """What `every` calls; called at once after a change, too."""
+    tables: list[str] = field(default_factory=list)
+    """The tables whose filter, order and page the address has: the first large one of the page."""
 
     def t(self, key: str, /, **values: object) -> str:
         """A text in the visitor's language."""
@@ -64,15 +68,36 @@ class View:
         """The address of a page of this cluster."""
         return page_link(self.cluster.name, page, **query)
 
+    def put(self, **values: str) -> None:
+        """Change the page's address, so that it can be sent to others; what is empty is left out."""
+        self.query.update(values)
+        for name in [name for name, value in self.query.items() if not value]:
+            del self.query[name]
+        ui.navigate.history.replace(self.link(self.page, **self.query))
+
+    def check(self) -> None:
+        """Refuse to show more when the session is over, or the role may not see the page any more."""
+        if not self.visitor.may_look(self.page):
+            raise Forbidden("your role may not see this page any more")
+
+    def failed(self, error: Exception) -> None:
+        """Show an error of a page that is open; without a session or the right to see it, leave it."""
+        if isinstance(error, SessionEnded):
+            ui.navigate.to(f"/login?next={quote(self.link(self.page, **self.query), safe='')}")
+        elif isinstance(error, Forbidden) and not self.visitor.may_look(self.page):
+            ui.navigate.reload()
+        else:
+            if not isinstance(error, ArianeError | ValueError | OSError):
+                log.error("the page %s failed", self.page, exc_info=error)
+            text = str(error) or type(error).__name__
+            ui.notify(text, type="negative", multi_line=True, close_button="OK", timeout=10_000)
+
     async def attempt(self, work: Awaitable[T], done: str | None = None) -> T | None:
         """Await a change or a query; an error is shown, and None returned."""
         try:
             result = await work
-        except SessionEnded:
-            ui.navigate.to("/login")
-            return None
-        except (ArianeError, ValueError) as error:
-            ui.notify(str(error), type="negative", multi_line=True, close_button=self.t("close"), timeout=10_000)
+        except (ArianeError, ValueError, OSError, sqlite3.Error) as error:
+            self.failed(error)
             return None
         if done is not None:
             ui.notify(done, type="positive")
@@ -98,15 +123,16 @@ class View:
         """Call a loader now and again while the page is open; what fails is told in a line above the content."""
         problem = ui.label().classes("problem").props("role=alert")
         problem.set_visibility(False)
+        problem.move(target_index=0)
 
         async def step() -> None:
             try:
-                self.visitor.user  # noqa: B018  (raises when the session is over)
+                self.check()
                 await load()
-            except SessionEnded:
-                ui.navigate.to("/login")
+            except (SessionEnded, Forbidden) as error:
+                self.failed(error)
                 return
-            except (ArianeError, OSError) as error:
+            except (ArianeError, OSError, sqlite3.Error) as error:
                 problem.set_text(self.t("problem", error=error))
                 problem.set_visibility(True)
                 return
@@ -122,7 +148,7 @@ def page_link(cluster: str, page: str, **query: str) -> str:
     >>> page_link("main", "topic", name="%RETRY%a b")
     '/c/main/topic?name=%25RETRY%25a+b'
     """
-    return f"/c/{cluster}/{page}" + (f"?{urlencode(query)}" if query else "")
+    return f"/c/{quote(cluster, safe='')}/{page}" + (f"?{urlencode(query)}" if query else "")
 
 
 def time_text(ms: int) -> str:
@@ -132,6 +158,15 @@ def time_text(ms: int) -> str:
     ('-', '2023-11-14 22:13:20')
     """
     return "-" if ms <= 0 else f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def moment_text(ms: int) -> str:
+    """A time to the millisecond.
+
+    >>> moment_text(1_700_000_000_012)
+    '2023-11-14 22:13:20.012'
+    """
+    return "-" if ms <= 0 else f"{time_text(ms)}.{ms % 1000:03}"
 
 
 def duration_text(ms: float) -> str:
