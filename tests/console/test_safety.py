@@ -110,6 +110,12 @@ def _handshake(host: str, headers: dict[str, str]) -> int:
         return int(connection.recv(64).split()[1])
 
 
+def test_a_form_with_too_many_fields_is_no_login(site: Site) -> None:
+    with httpx.Client(base_url=site.url, headers={"Origin": site.url.rstrip("/")}) as client:
+        fields = {"user": "admin", "password": "correct horse battery"} | {f"more{number}": "x" for number in range(20)}
+        assert client.post("/login", data=fields).status_code == 401
+
+
 def test_a_login_does_not_lead_to_other_sites(site: Site) -> None:
     for target in ("https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)"):
         with httpx.Client(base_url=site.url, headers={"Origin": site.url.rstrip("/")}) as client:
@@ -138,7 +144,14 @@ def test_the_first_start_prints_a_password_that_must_be_changed(cluster: Cluster
             assert client.post("/password", data=new).status_code == 303
             assert client.get("/c/main/cluster").status_code == 200
         with httpx.Client(base_url=site.url, headers={"Origin": site.url.rstrip("/")}) as client:
-            answers = [client.post("/login", data={"user": "admin", "password": password}) for _ in range(FAILURES + 1)]
+            answers = [
+                client.post(
+                    "/login",
+                    data={"user": f"admin{number}", "password": password},  # other names, and pretended addresses
+                    headers={"X-Forwarded-For": f"192.0.2.{number}", "Forwarded": f"for=192.0.2.{number}"},
+                )
+                for number in range(FAILURES + 1)
+            ]
             assert [one.status_code for one in answers] == [401] * FAILURES + [429]
             assert int(answers[-1].headers["retry-after"]) > 0
     finally:
