@@ -180,10 +180,15 @@ class TimeSearch:
                     if not heads:
                         self.ended = True
                         break
-                    found.append(self._read[min(heads, key=lambda one: self._read[one][0].store_time)].popleft())
+                    found.append(self._read[min(heads, key=self._place)].popleft())
                 return found
         except TimeoutError:
             raise ClientError(f"the cluster did not answer within {PATIENCE:.0f} s") from None
+
+    def _place(self, queue: MessageQueue) -> tuple[int, int]:
+        """Where the next message of a queue comes; a broker stores several in a millisecond."""
+        message = self._read[queue][0]
+        return message.store_time, message.physical_offset
 
     async def _fill(self, queue: MessageQueue) -> None:
         """Read the next messages of a queue that are in the range; the queue is left out when there are none."""
