@@ -30,8 +30,10 @@ PIECE: Final = 32
 async def messages_page(view: View) -> None:
     """Search messages. The search is in the page's address."""
     title(view.t("page.messages"), view.t("messages.lead"))
-    known = sorted(one.name for one in await view.cluster.topics())
     query, now = view.query, view.console.now()
+    if query.get("topic"):
+        await view.cluster.topic(query["topic"])  # it may be newer than the list that is kept
+    known = sorted(one.name for one in await view.cluster.topics())
     with panel(), ui.element("div").classes("search-grid"):
         topic = ui.select(
             known,
