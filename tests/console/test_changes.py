@@ -202,7 +202,7 @@ async def test_one_query_serves_all_who_ask_and_ends_when_they_leave(desk: Desk)
     assert (begun, ended) == (2, 2)
 
 
-async def test_a_new_topic_is_found_though_the_list_is_kept(desk: Desk) -> None:
+async def test_a_new_topic_or_group_is_found_though_the_list_is_kept(desk: Desk) -> None:
     assert "quite-new" not in {one.name for one in await desk.cluster.topics()}
     await desk.cluster.admin.create_topic("quite-new", queues=1)  # by somebody else
     assert "quite-new" not in {one.name for one in await desk.cluster.topics()}
@@ -210,6 +210,11 @@ async def test_a_new_topic_is_found_though_the_list_is_kept(desk: Desk) -> None:
     assert found is not None
     assert found.read_queues == 1
     assert await desk.cluster.topic("none") is None
+    assert "new-group" not in {one.name for one in await desk.cluster.groups()}
+    await desk.cluster.admin.create_group("new-group")
+    assert await desk.cluster.has_group("new-group")
+    assert not await desk.cluster.has_group("none")
+    assert not await desk.cluster.has_group("no/name")
 
 
 async def test_an_answer_from_before_a_change_is_not_kept(desk: Desk) -> None:

@@ -268,13 +268,15 @@ class Cluster:
         return await self.ask("ledger groups", 60.0, make)
 
     async def has_group(self, name: str) -> bool:
-        """Whether a broker knows a group; asked again before there is none of this name, as it may be new."""
-        for _ in range(2):
-            if any(one.name == name for one in await self.groups()):
-                return True
-            self._known.pop("groups", None)
+        """Whether a broker or a consumer knows a group. One newer than the list is found without the lag of all."""
+        if any(one.name == name for one in await self.groups()):
+            return True
         if not is_valid_name(name):
             return False
+        masters = await self.master_names()
+        tables = await asyncio.gather(*(self.admin.groups(address) for address in masters.values()))
+        if any(name in table.subscription_group_table for table in tables):
+            return True
         found = await self.group(name)
         return bool(found.queues or found.clients)
 
