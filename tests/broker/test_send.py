@@ -264,7 +264,7 @@ async def test_sync_flush_answers_after_the_flush(talk_to: Starter) -> None:
 
 async def test_a_flush_that_takes_too_long_is_told(talk_to: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     talk = await talk_to(flushDiskType="SYNC_FLUSH")
-    monkeypatch.setattr(talk.broker.store.flusher, "wait", lambda end, done: done(False))
+    monkeypatch.setattr(talk.broker.store.flusher, "gather", lambda end, done: done(False))
     assert (await talk.send("orders")).code == ResponseCode.FLUSH_DISK_TIMEOUT
     assert (await talk.send("orders", properties="WAIT\x01false\x02")).code == 0
     assert len(await talk.units("orders")) == 2
@@ -276,7 +276,7 @@ async def test_more_sends_than_may_wait_for_the_flush_are_told_to_come_later(
     talk = await talk_to(flushDiskType="SYNC_FLUSH", sendThreadPoolQueueCapacity=2)
     await talk.send_ok("orders")
     held = []
-    monkeypatch.setattr(talk.broker.store.flusher, "wait", lambda end, done: held.append(done))
+    monkeypatch.setattr(talk.broker.store.flusher, "gather", lambda end, done: held.append(done))
     waiting = [asyncio.ensure_future(talk.send("orders")) for _ in range(3)]
     [refused], _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     assert (refused.result().code, len(held)) == (ResponseCode.SYSTEM_BUSY, 2)
@@ -286,7 +286,7 @@ async def test_more_sends_than_may_wait_for_the_flush_are_told_to_come_later(
     for done in held:
         done(True)
     await asyncio.gather(*waiting)
-    monkeypatch.setattr(talk.broker.store.flusher, "wait", lambda end, done: done(True))
+    monkeypatch.setattr(talk.broker.store.flusher, "gather", lambda end, done: done(True))
     await talk.send_ok("orders")
     assert b"never refused" in [u.body for u in await talk.units("orders")]
 

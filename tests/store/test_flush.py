@@ -65,6 +65,19 @@ async def test_one_sync_serves_all_that_wait() -> None:
     assert files.after_power_cut().exists(ROOT / LOG_FILE / "0".zfill(20))
 
 
+async def test_the_messages_of_a_burst_share_one_flush() -> None:
+    files = MemoryFiles()
+    got, done = answers()
+    async with running(files, ManualClock()) as store:
+        store.hold()
+        for n in range(5):
+            store.when_flushed(store.append(unit(body=str(n).encode())).end_offset, done)
+        assert (got, syncs(files), store.log_max) == ([], 0, 0)
+        store.dispatch_now()
+        await eventually(lambda: got == [True] * 5)
+        assert syncs(files) == 1
+
+
 async def test_what_is_flushed_already_is_answered_at_once() -> None:
     got, done = answers()
     async with running(MemoryFiles(), ManualClock()) as store:

@@ -65,6 +65,7 @@ class MessageStore(StoreReader):
         self._allocate_worker = Worker("store-allocate")
         self._dispatch_due = False
         self._held = False
+        self._flush_due = False  # messages of this burst wait for the disk
         self._stored_listeners: list[Callable[[], None]] = []
         self.on_cut: list[Callable[[int], None]] = []
         """Called with the new end when messages were dropped from the log: another copy of it is right."""
@@ -349,11 +350,18 @@ class MessageStore(StoreReader):
             self._loop.call_soon(self.dispatch_now)
 
     def when_flushed(self, end_offset: int, done: FlushDone) -> None:
-        """Call `done(True)` once the log is durable up to `end_offset`, `done(False)` if that fails or is too slow."""
-        self._commit()
+        """Call `done(True)` once the log is durable up to `end_offset`, `done(False)` if that fails or is too slow.
+
+        All messages of a burst share a flush, which begins when the burst ends.
+        """
         if self.when_replicated is not None:
+            self._commit()
             self.when_replicated(end_offset, done)
+        elif self._held:
+            self._flush_due = True
+            self.flusher.gather(end_offset, done)
         else:
+            self._commit()
             self.flusher.wait(end_offset, done)
 
     def dispatch_now(self) -> None:
@@ -362,6 +370,9 @@ class MessageStore(StoreReader):
         self._dispatch_due = False
         self._appender.moment = 0
         self._commit()
+        if self._flush_due:
+            self._flush_due = False
+            self.flusher.begin()
         if self.log.stored != self._told:
             self._told = self.log.stored
             for listener in self._stored_listeners:

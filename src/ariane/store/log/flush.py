@@ -93,14 +93,19 @@ class Flusher:
 
     def wait(self, end: int, done: FlushDone) -> None:
         """Call `done` with True when the log is durable up to `end`, with False when that failed or took too long."""
+        if self.gather(end, done):
+            self.begin()
+
+    def gather(self, end: int, done: FlushDone) -> bool:
+        """Like `wait`, but the caller begins the round. False when the log is durable up to `end` already."""
         if end <= self._log.flushed:
             done(True)
-            return
+            return False
         waiter = Waiter(end, self._clock.monotonic() + self.options.sync_flush_timeout.total_seconds(), done)
         self._gathering.append(waiter)
         self._deadlines.append(waiter)
         self._deadline_set.set()
-        self.begin()
+        return True
 
     def begin(self) -> None:
         """Start a round unless one is running; a running round starts the next one when it ends."""
