@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ariane.protocol.fast.matching import equal_span, stands_at
+from ariane.protocol.fast.matching import equal_span, has_byte, stands_at
 
 texts = st.binary(max_size=40) | st.text("ab", max_size=40).map(str.encode)
 
@@ -23,3 +23,11 @@ def test_spans_differ_by_any_byte(text: bytes, data: st.DataObject) -> None:
         at = data.draw(st.integers(start, start + size - 1))
         changed = text[:at] + bytes((text[at] ^ 128,)) + text[at + 1 :]
         assert not equal_span(text, start, changed, start, size)
+
+
+@given(st.binary(max_size=40) | st.binary(max_size=40).map(lambda text: text.replace(b"\2", b"\3")), st.data())
+def test_a_byte_is_found_in_its_span_alone(text: bytes, data: st.DataObject) -> None:
+    byte = data.draw(st.sampled_from([2, 0, 255, 128]))
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    assert has_byte(text, byte, start, end) == (byte in text[start:end])

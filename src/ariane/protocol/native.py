@@ -12,6 +12,7 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from librt.strings import BytesWriter as BytesWriter
     from librt.strings import read_i32_be as read_i32_be
+    from librt.strings import read_i64_be as read_i64_be
     from librt.strings import read_i64_le as read_i64_le
     from mypy_extensions import i16 as i16
     from mypy_extensions import i32 as i32
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from mypy_extensions import u8 as u8
 else:
     try:
-        from librt.strings import BytesWriter, read_i32_be, read_i64_le
+        from librt.strings import BytesWriter, read_i32_be, read_i64_be, read_i64_le
     except ImportError:
         BytesWriter = bytearray
-        read_i32_be = read_i64_le = None
+        read_i32_be = read_i64_be = read_i64_le = None
     i16 = i32 = i64 = u8 = int
 
     def mypyc_attr(**_: object) -> Callable[[T], T]:

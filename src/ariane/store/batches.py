@@ -12,13 +12,12 @@ from ariane.store.log.log import Log
 from ariane.store.queue.consumequeue import ConsumeQueue
 from ariane.store.units.marks import Marks
 from ariane.store.units.reading import Dispatched
-from ariane.store.units.writing import fixed_size, write_unit
+from ariane.store.units.writing import fixed_size, shared_fields, write_with_shared
 
 MAX_PROPERTIES: Final = 32_767
 _BODY_AT: Final = 20  # in a message of a batch
 _CRC: Final = 0x7FFFFFFF
 _SEPARATOR: Final = b"\x02"
-_NOTHING: Final = b""
 
 
 class Batch:
@@ -64,8 +63,14 @@ class Batch:
     def write(self, log: Log, now: int, pending: list[Dispatched]) -> list[int]:
         """Append the units to the log and to `pending`; returns the physical offset of each."""
         unit, queue = self._unit, self._queue
-        raw, shared = unit.body, unit.properties
+        raw, ending = unit.body, unit.properties
+        separated = _SEPARATOR + ending
         sys_flag = host_flags(unit.sys_flag, unit.born_host, unit.store_host)
+        shared = shared_fields(
+            sys_flag, unit.born_time, unit.born_host, now, unit.store_host, unit.reconsume_times, unit.prepared_offset
+        )
+        has_headers = log.header > 0  # without them one reservation is enough for all
+        place: i64 = 0 if has_headers else log.reserve(self.size)
         marks: Marks | None = None
         places: list[int] = []
         at: i64 = 0
@@ -74,21 +79,22 @@ class Batch:
             middle = at + _BODY_AT + i64(read_i32_be(raw, at + 16))
             body = raw[at + _BODY_AT : middle]
             properties = raw[middle + 2 : end]
-            if shared:
-                gap = _NOTHING if not properties or properties[-1] == 2 else _SEPARATOR
-                properties = properties + gap + shared
+            if ending:
+                properties = properties + (ending if not properties or properties[-1] == 2 else separated)
             if marks is None or not marks.fit(properties):
                 marks = Marks(properties)
             offset = queue.next_offset
             queue.next_offset = offset + 1
             size = self._fixed + len(body) + len(properties)
-            place = log.reserve(size)
-            write_unit(
-                log.tail, size, crc32(body) & _CRC, unit.queue_id, read_i32_be(raw, at + 12), offset, place, sys_flag,
-                unit.born_time, unit.born_host, now, unit.store_host, unit.reconsume_times, unit.prepared_offset,
+            if has_headers:
+                place = log.reserve(size)
+            write_with_shared(
+                log.tail, size, crc32(body) & _CRC, unit.queue_id, read_i32_be(raw, at + 12), offset, place, shared,
                 body, queue.topic_field, properties,
             )  # fmt: skip
             pending.append(Dispatched(queue, offset, place, size, now, sys_flag, properties, marks))
             places.append(place)
+            if not has_headers:
+                place += size
             at = end
         return places

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from librt.strings import write_i16_be
+from librt.strings import write_i64_be
 
 from ariane.protocol.frame_head import HEAD_SIZE
-from ariane.protocol.native import BytesWriter, i16, i64, u8
+from ariane.protocol.native import BytesWriter, i64, u8
 
 _MINUS: Final = ord("-")
 _EIGHT_DIGITS: Final = 100_000_000
@@ -36,15 +36,18 @@ def write_decimal(writer: BytesWriter, value: i64) -> None:
 
 
 def write_hexadecimal(writer: BytesWriter, value: i64) -> None:
-    """Write sixteen hexadecimal digits in upper case, two at a time."""
-    shift: i64 = 56
-    while shift >= 0:
-        high = value >> shift + 4 & 15
-        low = value >> shift & 15
-        high += 48 if high < 10 else 55
-        low += 48 if low < 10 else 55
-        write_i16_be(writer, i16(high << 8 | low))
-        shift -= 8
+    """Write sixteen hexadecimal digits in upper case."""
+    write_i64_be(writer, _eight_digits(value >> 32))
+    write_i64_be(writer, _eight_digits(value))
+
+
+def _eight_digits(value: i64) -> i64:
+    """The hexadecimal digits of the lower 32 bits, a character in each byte."""
+    spread = (value & 0xFFFF0000) << 16 | value & 0xFFFF
+    spread = (spread << 8 | spread) & 0x00FF00FF00FF00FF
+    spread = (spread << 4 | spread) & 0x0F0F0F0F0F0F0F0F  # a digit in each byte
+    letters = spread + 0x0606060606060606 >> 4 & 0x0101010101010101  # 1 where the digit is above 9
+    return spread + 0x3030303030303030 + letters * 7  # from "0" to "9", then from "A"
 
 
 def set_head(writer: BytesWriter, body_length: i64) -> None:

@@ -1,6 +1,11 @@
 """Compare bytes in place, eight at a time, without copies."""
 
+from typing import Final
+
 from ariane.protocol.native import i64, read_i64_le
+
+_ONES: Final = 0x0101010101010101
+_HIGHEST: Final = 0x0080808080808080  # the highest bit of each byte but the first, which is the sign
 
 
 def stands_at(part: bytes, text: bytes, at: i64) -> bool:
@@ -24,3 +29,20 @@ def equal_span(one: bytes, one_at: i64, other: bytes, other_at: i64, size: i64) 
             return False
         done += 1
     return True
+
+
+def has_byte(text: bytes, byte: i64, start: i64, end: i64) -> bool:
+    """Whether a byte is among those from `start` to `end`. REQUIRES: they are there."""
+    at = start
+    wanted = byte * _ONES
+    while at + 8 <= end:
+        eight = read_i64_le(text, at) ^ wanted
+        borrowed = (eight - _ONES) & ~eight
+        if borrowed < 0 or borrowed & _HIGHEST:  # a byte is 0
+            return True
+        at += 8
+    while at < end:
+        if text[at] == byte:
+            return True
+        at += 1
+    return False

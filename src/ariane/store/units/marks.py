@@ -3,7 +3,7 @@
 from types import FunctionType
 from typing import Final
 
-from ariane.protocol.fast.matching import equal_span, stands_at
+from ariane.protocol.fast.matching import equal_span, has_byte, stands_at
 from ariane.protocol.native import i64
 from ariane.store.units.hashes import tags_code
 
@@ -45,13 +45,10 @@ class Marks:
                 properties[:at] == sample[:at] and properties[end:] == sample[end:]
                 and properties.find(_SEPARATOR, at, end) < 0
             )  # fmt: skip
-        if not equal_span(sample, 0, properties, 0, at) or not equal_span(sample, end, properties, end, size - end):
-            return False
-        while at < end:
-            if properties[at] == _SEPARATOR:
-                return False
-            at += 1
-        return True
+        return (
+            equal_span(sample, 0, properties, 0, at) and equal_span(sample, end, properties, end, size - end)
+            and not has_byte(properties, _SEPARATOR, at, end)
+        )  # fmt: skip
 
     def _look_by_parts(self, properties: bytes) -> None:
         tags = value_of(properties, _TAGS)
