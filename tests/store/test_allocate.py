@@ -4,8 +4,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from ariane.env import Env, ManualClock
+import pytest
+
+from ariane.env import Env, ManualClock, SystemFiles
 from ariane.store import MessageStore, StoreOptions
+from ariane.store.log.allocate import STRETCH, Allocator
 from ariane.testing.faults import MemoryFiles
 from tests.store.units import read_all, unit
 from tests.store.waiting import eventually
@@ -15,7 +18,7 @@ SIZE = 1 << 16
 
 
 def started(files: MemoryFiles, **changes: Any) -> MessageStore:
-    options = StoreOptions(root=ROOT, commitlog_file_size=SIZE, index_enabled=False, **changes)
+    options = StoreOptions(**{"root": ROOT, "commitlog_file_size": SIZE, "index_enabled": False} | changes)
     store = MessageStore(options, Env(clock=ManualClock(), files=files))
     store.open()
     store.start(asyncio.get_running_loop())
@@ -61,17 +64,44 @@ async def test_a_file_made_ahead_is_no_message_after_a_kill() -> None:
     await store.close()
 
 
-async def test_files_are_warmed_when_asked_for() -> None:
+async def test_the_beginning_of_the_next_file_is_brought_into_memory_when_it_is_made() -> None:
     files = MemoryFiles()
-    store = started(files, warm_files=True)
+    store = started(files)
     store.append(unit(body=b"x" * (SIZE // 2)))
     store.append(unit(body=b"x" * (SIZE // 4)))
     await eventually(lambda: any(call == ("populate", ROOT / "commitlog" / f"{SIZE:020d}") for call in files.calls))
     await store.close()
 
 
+@pytest.mark.parametrize("raw", [False, True])
+async def test_a_stretch_ahead_of_the_writer_is_brought_into_memory(monkeypatch: pytest.MonkeyPatch, raw: bool) -> None:
+    ordered: list[tuple[int, int]] = []  # the end of the log, and what was ordered
+    monkeypatch.setattr(Allocator, "warm_ahead", lambda _, file, at: ordered.append((store.log.stored, at)))
+    store = started(MemoryFiles(), commitlog_file_size=5 * STRETCH, max_message_size=STRETCH)
+    piece = STRETCH // 2
+    for number in range(9):
+        if raw:
+            assert store.log.append_raw(number * piece, b"x" * piece)
+        else:
+            store.append(unit(body=b"x" * (piece - 200)))
+    assert [at for _, at in ordered] == [STRETCH, 2 * STRETCH, 3 * STRETCH, 4 * STRETCH]
+    assert all(end < at + STRETCH for end, at in ordered)  # one stretch is always ready
+    await store.close()
+
+
+def test_pages_of_a_real_file_are_brought_into_memory(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    file = SystemFiles().map(path, 1 << 20, allocate=True)
+    file.write(0, b"written")
+    file.populate(0, 2 << 20)  # ends with the file
+    assert file.read(0, 8) == b"written\0"
+    path.unlink()
+    file.populate(0, 1 << 20)  # removed meanwhile: nothing to bring
+    assert file.close()
+
+
 async def test_a_real_file_has_its_blocks_when_it_is_made(tmp_path: Path) -> None:
-    options = StoreOptions(root=tmp_path, commitlog_file_size=1 << 20, index_enabled=False, warm_files=True)
+    options = StoreOptions(root=tmp_path, commitlog_file_size=1 << 20, index_enabled=False)
     store = MessageStore(options, Env())
     store.open()
     store.start(asyncio.get_running_loop())

@@ -36,7 +36,10 @@ class MappedFile(Protocol):
         ...
 
     def populate(self, at: int, length: int) -> None:
-        """Bring these pages into memory ready to be written, so that the first writes do not wait for them."""
+        """Bring these pages into memory, so that the first writes do not wait for them. Runs in a thread.
+
+        They stay clean: nothing is written to the disk for them, and the kernel may take them back.
+        """
         ...
 
     def close(self) -> bool:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-_MADV_POPULATE_WRITE: Final = 23  # Linux 5.14; not yet in the mmap module
+_READ: Final = 1 << 18  # larger reads make larger units of the page cache, which cost more at their first write
 
 
 class Mapped:
@@ -49,8 +49,12 @@ class Mapped:
         os.fdatasync(self._fd)
 
     def populate(self, at: int, length: int) -> None:
-        with contextlib.suppress(OSError):  # an older kernel does not know it, and then the first writes are slower
-            self._map.madvise(_MADV_POPULATE_WRITE, at, min(length, self.size - at))
+        end = min(at + length, self.size)
+        scratch = bytearray(_READ)
+        with contextlib.suppress(OSError), open(self.path, "rb", buffering=0) as file:  # the file may be removed by now
+            file.seek(at)
+            while at < end and (count := file.readinto(scratch)):  # lets other threads run, unlike madvise
+                at += count
 
     def close(self) -> bool:
         if self._fd >= 0:

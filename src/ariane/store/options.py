@@ -44,7 +44,6 @@ class StoreOptions:
     flush_consumequeue_thorough_interval: timedelta = timedelta(seconds=60)
     consumequeue_memory: int = 64 << 20  # entries waiting to be written, in all queues
     open_consumequeue_files: int = 256
-    warm_files: bool = False
 
     max_message_size: int = 4 << 20
     check_crc_on_recover: bool = True

@@ -107,7 +107,7 @@ class MessageStore(StoreReader):
         file_size = commitlog_file_size(files, self.layout.commitlog, o.commitlog_file_size, report.notes)
         file_entries = consumequeue_file_entries(files, self.layout, o.consumequeue_file_entries, report.notes)
         transient = o.transient_store_pool and o.flush == "ASYNC_FLUSH"
-        self._allocator = Allocator(files, self._allocate_worker, o.warm_files)
+        self._allocator = Allocator(files, self._allocate_worker)
         self.log = self._make_log(self.layout.commitlog, file_size, files, self._allocator, transient)
         self.table = QueueTable(self.layout, files, file_entries, o.open_consumequeue_files)
         self._writer = QueueWriter(files, self.layout.root, o.open_consumequeue_files)

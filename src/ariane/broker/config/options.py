@@ -168,7 +168,6 @@ class BrokerOptions(ServerOptions):
     """As text; see `delay_levels_ms`."""
     flush_delay_offset_interval_ms: int
     clean_file_forcibly_enable: bool
-    warm_maped_file_enable: bool
     offset_check_in_slave: bool
     disk_fall_recorded: bool
     os_page_cache_busy_time_out_mills: int

@@ -30,7 +30,6 @@ def store_options(options: BrokerOptions, delay_ms: Callable[[int], int] | None 
         and options.broker_role != "SLAVE"
         and not options.dledger_enable,
         commit_interval=ms(options.commit_interval_commit_log_ms),
-        warm_files=options.warm_maped_file_enable,
         flush_consumequeue_interval=ms(options.flush_interval_consume_queue_ms),
         flush_consumequeue_least_pages=options.flush_consume_queue_least_pages,
         flush_consumequeue_thorough_interval=ms(options.flush_consume_queue_thorough_interval_ms),

@@ -86,7 +86,7 @@ STORE_OPTIONS = (
     Option("messageDelayLevel", str, DEFAULT_DELAY_LEVELS, check=delay_levels),
     Option("flushDelayOffsetInterval", int, 10000, low=1, high=LONG_MAX, unit="ms"),
     Option("cleanFileForciblyEnable", bool, True, live=True, important=True),
-    Option("warmMapedFileEnable", bool, False),
+    ignored("warmMapedFileEnable", bool, False),  # the pages that are written next are always in memory
     Option("offsetCheckInSlave", bool, False),
     ignored("debugLockEnable", bool, False),
     ignored("duplicationEnable", bool, False),

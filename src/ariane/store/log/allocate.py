@@ -1,20 +1,24 @@
-"""Creates log files ahead of need, so that an append does not wait for a gigabyte to be reserved."""
+"""Creates log files ahead of need, and brings the pages that are written next into memory.
 
+An append waits neither for a gigabyte to be reserved nor for the kernel to find and clear a page.
+"""
+
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from ariane.env import Files, MappedFile
 from ariane.store.worker import Worker
 
-_WARM_STEP = 1 << 20  # a page fault holds the interpreter lock: many short ones, not one long
+STRETCH: Final = 8 << 20  # bytes of a log brought into memory at a time
 
 
 class Allocator:
     """Creates one file ahead in a thread. Without a running worker `take` creates it."""
 
-    def __init__(self, files: Files, worker: Worker, warm: bool) -> None:
+    def __init__(self, files: Files, worker: Worker) -> None:
         self._files = files
         self._worker = worker
-        self._warm = warm
         self._ordered: dict[Path, Order] = {}
 
     def order(self, path: Path, size: int) -> None:
@@ -34,14 +38,18 @@ class Allocator:
         return self.make(path, size, warm=False)
 
     def make(self, path: Path, size: int, *, warm: bool) -> MappedFile:
-        """Reserve, map and make durable an empty file."""
+        """Reserve, map and make durable an empty file; with `warm` its beginning is in memory."""
         self._files.make_folder(path.parent)
         file = self._files.map(path, size, allocate=True)
         self._files.sync_folder(path.parent)
-        if warm and self._warm:
-            for at in range(0, size, _WARM_STEP):
-                file.populate(at, _WARM_STEP)
+        if warm:
+            file.populate(0, 2 * STRETCH)
         return file
+
+    def warm_ahead(self, file: MappedFile, at: int) -> None:
+        """Bring the stretch at `at` into memory in the background."""
+        if self._worker.running:
+            self._worker.submit(partial(file.populate, at, STRETCH))
 
     def forget(self) -> None:
         """Remove files that were created ahead and not used."""

@@ -14,7 +14,7 @@ from librt.strings import BytesWriter
 
 from ariane.env import Files
 from ariane.store.layout import file_name, log_names
-from ariane.store.log.allocate import Allocator
+from ariane.store.log.allocate import STRETCH, Allocator
 from ariane.store.log.framing import BLANK_LENGTH, Framing, PlainFraming
 from ariane.store.log.log import Log
 from ariane.store.log.log_file import LogFile, LogSegment
@@ -48,6 +48,7 @@ class CommitLog(Log):
         self.visible = NO_LIMIT
         """Readers see nothing after this offset, even if more is stored; see `show`."""
         self._mark = 0  # an append beyond this offset must check: the file is full, or the next one must be requested
+        self._warm_from = NO_LIMIT  # the offset from which the stretch after the next one is to be brought into memory
 
     def load(self) -> None:
         self.files = open_files(self._files, self.folder, self.file_size)
@@ -114,6 +115,8 @@ class CommitLog(Log):
         last.file.write(at, data[:_HEAD])
         self.stored += size
         self.end = min(self.stored, self.visible)
+        if self.stored > self._warm_from:
+            self._warm_ahead()
         if size > _KEPT_TAIL:
             self.tail = BytesWriter()
         else:
@@ -146,7 +149,19 @@ class CommitLog(Log):
             at += len(part)
             self.written = self.stored = at
             self.end = min(at, self.visible)
+            if at > self._warm_from:
+                self._warm_ahead()
         return True
+
+    def _warm_ahead(self) -> None:
+        """Keep at least one stretch of the file ahead of the writer in memory."""
+        last = self.files[-1]
+        at = self._warm_from - last.base + STRETCH
+        if at >= self.file_size:
+            self._warm_from = NO_LIMIT  # the next file is warm when it is made
+            return
+        self._allocator.warm_ahead(last.file, at)
+        self._warm_from += STRETCH
 
     # -- reading --------------------------------------------------------------------------------------------------
 
@@ -246,9 +261,11 @@ class CommitLog(Log):
         if self.files:
             self.min_offset = self.files[0].base
             self._mark = self.files[-1].base + self.file_size * 3 // 4
+            self._warm_from = end
         else:
             self.min_offset = -1
             self._mark = 0
+            self._warm_from = NO_LIMIT
 
     def sync_job(self, start: int, end: int, *, rewrite: bool) -> Callable[[], None]:
         dirty = [file for file in self.files if file.base < end and file.base + self.file_size > start]
