@@ -56,6 +56,7 @@ HOT = [
     "src/ariane/store/queue/consumequeue.py",
     "src/ariane/store/queue/table.py",
     "src/ariane/store/queue/open_files.py",
+    "src/ariane/store/quick_fill.py",
     "src/ariane/store/dispatch.py",
     "src/ariane/store/index/index_file.py",
     "src/ariane/store/index/index.py",

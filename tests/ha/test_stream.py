@@ -93,9 +93,9 @@ def test_recorded_log_of_apaches_master_is_stored_and_dispatched() -> None:
             if not data:
                 continue
             cutter = cutter or RecordCutter(frame["offset"], 65536)
-            records = cutter.cut(data)
-            if len(records):
-                assert store.append_raw(cutter.position - len(records), records)
+            records, size = cutter.cut([data])
+            if size:
+                assert store.append_raw(cutter.position - size, records, size)
         store.dispatch_now()
         assert store.dispatch_behind == 0
         assert len(store.table)
@@ -115,7 +115,8 @@ def test_cutter_lets_only_whole_records_through(sizes: list[int], data: st.DataO
     cutter, passed, rest = RecordCutter(0, FILE_SIZE), b"", whole
     while rest:
         size = data.draw(st.integers(1, min(len(rest), 9000)))
-        passed += cutter.cut(rest[:size])
+        records, whole_size = cutter.cut([rest[:size]])
+        passed += records[:whole_size]
         rest = rest[size:]
         blank = passed[max(ends & set(range(len(passed) + 1))) :][4:8] == b"\xcb\xd4\x31\x94"
         assert len(passed) in ends or blank
@@ -134,7 +135,7 @@ def test_cutter_lets_only_whole_records_through(sizes: list[int], data: st.DataO
 )
 def test_cutter_refuses_what_is_no_record(data: bytes) -> None:
     with pytest.raises(ProtocolError, match="no record begins at 0"):
-        RecordCutter(0, FILE_SIZE).cut(data)
+        RecordCutter(0, FILE_SIZE).cut([data])
 
 
 @given(st.binary(max_size=200))
@@ -169,8 +170,8 @@ def test_stored_log_reads_the_same_after_a_copy_in_pieces() -> None:
     fill(source, 300, size=500)
     cutter, data = RecordCutter(0, FILE_SIZE), log_bytes(source)
     for at in range(0, len(data), 777):
-        records = cutter.cut(data[at : at + 777])
-        if len(records):
-            assert copy.append_raw(cutter.position - len(records), records)
+        records, size = cutter.cut([data[at : at + 777]])
+        if size:
+            assert copy.append_raw(cutter.position - size, records, size)
     copy.dispatch_now()
     assert [u.body for u in read_all(copy)] == [u.body for u in read_all(source)]

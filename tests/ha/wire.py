@@ -11,7 +11,7 @@ from typing import Any
 class Pipe(asyncio.Transport):
     """One end of a connection. What is written waits in `sent` until it is delivered to `peer`."""
 
-    def __init__(self, protocol: asyncio.Protocol, host: str) -> None:
+    def __init__(self, protocol: asyncio.BaseProtocol, host: str) -> None:
         super().__init__()
         self.protocol = protocol
         self.host = host
@@ -43,6 +43,19 @@ class Pipe(asyncio.Transport):
 
     close = abort
 
+    def receive(self, data: bytes) -> None:
+        """Hand bytes to the protocol of this end."""
+        if isinstance(self.protocol, asyncio.Protocol):
+            self.protocol.data_received(data)
+            return
+        assert isinstance(self.protocol, asyncio.BufferedProtocol)
+        while data and not self.closing:
+            buffer = self.protocol.get_buffer(len(data))
+            size = min(len(buffer), len(data))
+            buffer[:size] = data[:size]
+            self.protocol.buffer_updated(size)
+            data = data[size:]
+
     def lose(self) -> None:
         """Tell this end that its connection is lost."""
         self.closing = True
@@ -55,20 +68,20 @@ class Network:
     """Listeners by address, and all connections between them."""
 
     def __init__(self) -> None:
-        self.listeners: dict[str, Callable[[], asyncio.Protocol]] = {}
+        self.listeners: dict[str, Callable[[], asyncio.BaseProtocol]] = {}
         self.pairs: list[tuple[Pipe, Pipe]] = []  # client end, server end
         self.unreachable: set[str] = set()
 
     def listen(self, address: str) -> Callable[..., Any]:
         """What a server at this address is given to listen."""
 
-        async def listen(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> "Listener":
+        async def listen(factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> "Listener":
             self.listeners[address] = factory
             return Listener(self, address)
 
         return listen
 
-    async def connect(self, factory: Callable[[], asyncio.Protocol], host: str, port: int) -> None:
+    async def connect(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> None:
         """Connect to a listener."""
         address = f"{host}:{port}"
         if address not in self.listeners or address in self.unreachable:
@@ -90,7 +103,7 @@ class Network:
             data = bytes(source.sent[:size])
             del source.sent[: len(data)]
             if data and not target.closing:
-                target.protocol.data_received(data)
+                target.receive(data)
             if source.closing and not source.sent:
                 target.lose()
 

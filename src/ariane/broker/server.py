@@ -438,7 +438,7 @@ class Broker:
             if self.group is None:
                 await self.handover.before_start()
             self._role_changed()
-            self.store.add_dispatch_listener(self.longpoll.arrived)
+            self.store.add_dispatch_listener(self.longpoll.arrived, self.longpoll.waits)
             self.store.retention.keepers.append(self.detours.timers.keep)
             await self._server.start(self.options.bind_address, self.options.listen_port)
             self.writer.host = await _packed(self.options.broker_ip1, self.port)

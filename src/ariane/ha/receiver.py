@@ -29,6 +29,7 @@ from ariane.protocol.log_records import RecordCutter
 from ariane.protocol.units import BLANK_MAGIC
 from ariane.store import MessageStore
 
+READ = 1 << 17  # bytes that are read at once: they stay in the processor's cache until they are dispatched
 HEAD_SIZE = 8  # size and magic of a record
 BLANK_HEAD = BLANK_MAGIC.to_bytes(4, "big")
 
@@ -56,10 +57,11 @@ class Owner(Protocol):
     def truncated(self, end: int) -> None: ...
 
 
-class Receiver(asyncio.Protocol):
+class Receiver(asyncio.BufferedProtocol):
     """Greets the master, finds the common end of both logs, and appends what the master sends.
 
-    The store's log only grows by whole records; `RecordCutter` holds back incomplete ones.
+    The store's log only grows by whole records; `RecordCutter` holds back incomplete ones. All reads use one buffer:
+    fresh memory for each would cost more than all other work on the bytes.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Receiver(asyncio.Protocol):
         self._store = store
         self._epochs = epochs
         self._clock = clock
+        self._buffer = memoryview(bytearray(READ))
         self._decoder = StreamDecoder()
         self._cutter: RecordCutter | None = None
         self._transport: asyncio.Transport | None = None
@@ -120,13 +123,16 @@ class Receiver(asyncio.Protocol):
 
     # -- receiving ------------------------------------------------------------------------------------------------
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
         self.last_read = self._clock.monotonic()
         pieces: list[memoryview] = []
         size = 0
-        at = -1 if self._cutter is None else self._cutter.position + len(self._cutter.held)
+        at = -1 if self._cutter is None else self._cutter.position + self._cutter.held_size
         try:
-            for offset, piece in self._decoder.feed(data):
+            for offset, piece in self._decoder.feed(self._buffer[:nbytes]):
                 if self._closed:
                     return
                 if offset == GREETING:
@@ -142,7 +148,7 @@ class Receiver(asyncio.Protocol):
                     pieces.append(piece)
                     size += len(piece)
             if pieces:
-                self._append(b"".join(pieces))
+                self._append(pieces)
             elif at >= 0:
                 self._owner.received(self._store.log.stored, at)
         except ProtocolError as error:
@@ -152,19 +158,19 @@ class Receiver(asyncio.Protocol):
             self.abort()
             self._owner.lost(self, f"the log cannot be written: {error}")
 
-    def _append(self, data: bytes) -> None:
+    def _append(self, pieces: list[memoryview]) -> None:
         assert self._cutter is not None
-        records = self._cutter.cut(data)
-        if not len(records):
+        data, size = self._cutter.cut(pieces)
+        if not size:
             return
-        at = self._cutter.position - len(records)
+        at = self._cutter.position - size
         # A report goes first where sends wait for it. Else one wake-up does all the work of a transfer.
-        if not self._store.append_raw(at, records, gather=self._waited_for):
+        if not self._store.append_raw(at, data, size, gather=self._waited_for):
             self.abort()
             self._owner.lost(self, self._store.health.text or f"the log does not end at {at}")
             return
         end = self._store.log.stored
-        self._owner.received(end, at + len(records) + len(self._cutter.held))
+        self._owner.received(end, self._cutter.position + self._cutter.held_size)
         if not self.flushed:
             self.report(end)
         elif self._waited_for:
@@ -209,7 +215,7 @@ class Receiver(asyncio.Protocol):
         empty = log.min_offset < 0
         self._cutter = RecordCutter(0 if start == 1 and empty else start, log.file_size, self._filler_left(start))
         if start == 1 and empty:
-            self._cutter.held = b"\0"  # 0 would mean the last file; no record is so long that its first byte is not 0
+            self._cutter.hold(b"\0")  # 0 would mean the last file; no record is so long that its first byte is not 0
         if start == 0 and empty:
             self._cutter = None  # the first frame shows where the master starts
         self._write(REPORT.pack(start))

@@ -17,7 +17,7 @@ from ariane.store import MessageStore
 
 log = logging.getLogger("ariane.ha")
 
-Connect = Callable[[Callable[[], asyncio.Protocol], str, int], Awaitable[object]]
+Connect = Callable[[Callable[[], asyncio.BaseProtocol], str, int], Awaitable[object]]
 MasterRange = Callable[[], Awaitable[tuple[int, int]]]
 """Asks a master without the handshake for the first offset and the end of its log (-1 and 0 when it is empty)."""
 
@@ -286,5 +286,5 @@ class HaSlave:
         self._gone.set()
 
 
-async def _connect(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> object:
+async def _connect(factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> object:
     return await asyncio.get_running_loop().create_connection(factory, host, port)

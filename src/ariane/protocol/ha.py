@@ -206,7 +206,7 @@ class StreamDecoder:
     """Decodes what a master sends into (offset, bytes).
 
     No bytes: a heartbeat. The offset `GREETING`: the body of a handshake frame. The bytes of a large frame
-    come in pieces, as they arrive.
+    come in pieces, as they arrive. They are slices of what is fed.
 
     >>> [(offset, bytes(data)) for offset, data in StreamDecoder().feed(HEAD.pack(70, 2) + b"ab" + HEAD.pack(72, 0))]
     [(70, b'ab'), (72, b'')]
@@ -218,13 +218,13 @@ class StreamDecoder:
         self._offset = 0
         self._left = 0
 
-    def feed(self, data: bytes) -> Iterator[tuple[int, memoryview]]:
+    def feed(self, data: bytes | memoryview) -> Iterator[tuple[int, memoryview]]:
         """Yield the frames and pieces of frames in `data`, continuing from earlier data."""
         if self._rest:
             data = self._rest + data
             self._rest = b""
         view = memoryview(data)
-        at, end = 0, len(data)
+        at, end = 0, len(view)
         while at < end:
             if self._left:
                 size = min(self._left, end - at)
@@ -250,4 +250,4 @@ class StreamDecoder:
                 self._offset, self._left = offset, size
             else:
                 yield offset, view[at:at]
-        self._rest = data[at:]
+        self._rest = bytes(view[at:])

@@ -1,5 +1,6 @@
 """Splits a stream of log bytes into records."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from librt.strings import read_i32_be
@@ -21,16 +22,43 @@ class RecordCutter:
     def __init__(self, at: int, file_size: int, filler: int = 0) -> None:
         self.position = at
         """The log offset after the last whole record."""
-        self.held = b""
-        """The beginning of a record whose end has not arrived."""
+        self.held_size = 0
+        """The bytes that have arrived after it."""
+        self._held: list[bytes] = []
+        self._missing = 0  # bytes that must arrive before a record can be whole
         self._file_size = file_size
         self._filler = filler  # bytes of a filler that are to come
 
-    def cut(self, data: bytes) -> bytes:
-        """The whole records in `held` and `data`. Raises ProtocolError for bytes that are no records."""
-        if self.held:
-            data = self.held + data
+    @property
+    def held(self) -> bytes:
+        """The beginning of a record whose end has not arrived."""
+        return b"".join(self._held)
+
+    def hold(self, data: bytes) -> None:
+        """Begin with these bytes of a record."""
+        self._held = [data]
+        self.held_size = len(data)
+
+    def cut(self, pieces: Sequence[bytes | memoryview]) -> tuple[bytes, int]:
+        """What was held and the pieces as one, and how many bytes of it are whole records; the rest is held.
+
+        The pieces are copied, so that their memory may be used again. Raises ProtocolError for bytes that are no
+        records.
+        """
+        size = 0
+        for piece in pieces:
+            size += len(piece)
+        if size < self._missing:  # a large record is put together once
+            self._held += [bytes(piece) for piece in pieces]
+            self.held_size += size
+            self._missing -= size
+            return b"", 0
+        data = b"".join([*self._held, *pieces])
+        return data, self._cut(data)
+
+    def _cut(self, data: bytes) -> int:
         at, end, start, file_size = 0, len(data), self.position, self._file_size
+        missing = 0
         if self._filler:
             at = min(self._filler, end)
             self._filler -= at
@@ -40,6 +68,7 @@ class RecordCutter:
             magic: int = read_i32_be(data, at + 4)
             if magic == _MESSAGE and 8 < size <= room:
                 if end - at < size:
+                    missing = size - (end - at)
                     break
                 at += size
                 room -= size
@@ -56,8 +85,7 @@ class RecordCutter:
             if not room:
                 room = file_size
         self.position = start + at
-        if at == end:
-            self.held = b""
-            return data
-        self.held = data[at:]
-        return data[:at]
+        self.held_size = end - at
+        self._missing = missing
+        self._held = [data[at:]] if at < end else []
+        return at

@@ -1,7 +1,8 @@
 """Dispatch (RocketMQ's reput): puts appended messages into their queues and the index, in log order.
 
 Appended messages are handed over in memory; bytes that reach the log in other ways (replication, recovery) are read
-from the log. Each byte of the log is dispatched once; `position` is the end of the dispatched part.
+from the log, and when no listener wants their messages they are dispatched without an object for each. Each byte of
+the log is dispatched once; `position` is the end of the dispatched part.
 """
 
 import logging
@@ -13,20 +14,28 @@ from ariane.protocol.properties import delay_level
 from ariane.store.index.index import Index
 from ariane.store.log.log import Log
 from ariane.store.queue.table import QueueTable
+from ariane.store.quick_fill import QuickFill
 from ariane.store.units.marks import value_of
 from ariane.store.units.reading import Dispatched, is_in_queue, read_unit
-from ariane.store.units.scanning import UnitScan
+from ariane.store.units.scanning import UnitReader, UnitScan
 
 log = logging.getLogger("ariane.store")
 
 DispatchListener = Callable[[list[Dispatched]], None]
+Wants = Callable[[], bool]
+"""Whether a listener needs the messages that are dispatched next; it may get them nevertheless."""
 
 _TIMER_OUT: Final = TIMER_OUT_MS.encode() + b"\x01"
 _TIMER_CANCEL: Final = TIMER_CANCEL.encode() + b"\x01"
 _LONGEST_TIME: Final = 18  # digits
 _SCANNED: Final = 1 << 18  # bytes of the log that are read at once
-_OFFERED: Final = 1 << 20  # the same of received bytes: taken whole they are not copied
+_MANY: Final = 1 << 20  # units: no limit beside that of the bytes
 _DEFAULT_DELAYS: Final = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+
+
+def always() -> bool:
+    """What a listener wants that needs every message."""
+    return True
 
 
 def default_delay_ms(level: int) -> int:
@@ -48,8 +57,8 @@ class Filler:
     def __init__(self, table: QueueTable, index: Index | None, delay_ms: Callable[[int], int]) -> None:
         self.last_store_time = 0
         self.delay_ms = delay_ms
+        self.index = index
         self._table = table
-        self._index = index
 
     def put(self, batch: list[Dispatched]) -> None:
         """Put messages into their queues and the index. Idempotent: can be repeated after a failure."""
@@ -62,8 +71,8 @@ class Filler:
             put = queue.put(message.physical_offset, message.size, message.tags_code, message.queue_offset)
             if put and not queue.is_dirty:
                 self._table.mark(queue)
-        if self._index is not None:
-            self._index.add(batch)
+        if self.index is not None:
+            self.index.add(batch)
         if batch:
             self.last_store_time = batch[-1].store_time
 
@@ -83,13 +92,14 @@ class Dispatcher:
         self.last_at = -1
         """The last unit that was read from the log; -1 when there was none."""
         self.pending: list[Dispatched] = []
-        self.listeners: list[DispatchListener] = []
+        self.listeners: dict[DispatchListener, Wants] = {}
         self.barrier = ""
         """A topic whose messages end the batch that is read: listeners see them before what follows is dispatched."""
         self.filler = filler
         self._log = source
         self._table = table
-        self._units = UnitScan(table)
+        self._units = UnitReader(table)
+        self._quick = QuickFill(table, filler.index)
         self._received = b""  # bytes of the log that are still at hand, and where they begin
         self._received_at = 0
 
@@ -100,6 +110,8 @@ class Dispatcher:
             batch = self._ready(end)
             position = batch[-1].physical_offset + batch[-1].size
         elif self.position < end and not self.pending:
+            if not self._is_wanted() and self._fill():
+                return True
             batch, position = self._read(limit)
         else:
             return False
@@ -138,15 +150,37 @@ class Dispatcher:
         self.pending = batch[split:]
         return batch[:split]
 
+    def _is_wanted(self) -> bool:
+        return any(wants() for wants in self.listeners.values())
+
+    def _fill(self) -> bool:
+        """Dispatch a run of ordinary copied units quickly; False when none begins at `position`."""
+        quick, position = self._quick, self.position
+        if self._log.header_of(position):
+            return False
+        try:
+            end = self._scan(quick, position, _MANY)
+        finally:
+            quick.write()
+        if end == position:
+            return False
+        self.last_at = quick.last_at
+        self.filler.last_store_time = quick.last_store_time
+        self.position = end
+        return True
+
     def _read(self, limit: int) -> tuple[list[Dispatched], int]:
         """Read units from the log, starting at `position`; also returns their end."""
         batch: list[Dispatched] = []
+        self._units.batch = batch
         position = self.position
         general = 0  # units to read one by one: those that the scan does not know come in runs too
         while len(batch) < limit:
             if not general and not self._log.header_of(position):
-                scanned, position = position, self._scan(position, limit, batch)
+                scanned, position = position, self._scan(self._units, position, limit - len(batch))
                 general = 64 if scanned == position else 1
+                if batch:
+                    self.last_at = batch[-1].physical_offset
                 if len(batch) >= limit:
                     break
             general = max(general - 1, 0)
@@ -166,22 +200,18 @@ class Dispatcher:
                 message.queue.next_offset = message.queue_offset + 1
         return batch, position
 
-    def _scan(self, position: int, limit: int, batch: list[Dispatched]) -> int:
+    def _scan(self, units: UnitScan, position: int, most: int) -> int:
         """Read a run of ordinary units quickly; returns where it ends, which may be `position`."""
         at = position - self._received_at
-        if 0 <= at < len(self._received) and self._received_at + len(self._received) <= self._log.end:
-            data = self._received[at : at + _OFFERED]
-        else:
-            span = self._log.span(position)
-            if span is None:
-                return position
-            base, end, memory = span
-            data = bytes(memory[position - base : min(end, position + _SCANNED) - base])
-        count = len(batch)
-        position = self._units.scan(data, position, limit, batch)
-        if len(batch) > count:
-            self.last_at = batch[-1].physical_offset
-        return position
+        if 0 <= at < len(self._received):
+            end = min(len(self._received), self._log.end - self._received_at)
+            return units.scan(self._received, at, end, position, most)
+        span = self._log.span(position)
+        if span is None:
+            return position
+        base, end, memory = span
+        data = bytes(memory[position - base : min(end, position + _SCANNED) - base])
+        return units.scan(data, 0, len(data), position, most)
 
     def _unit_at(self, at: int) -> Dispatched | None:
         head = self._log.view(at, 4)

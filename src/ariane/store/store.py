@@ -13,7 +13,7 @@ from ariane.protocol.units import Unit
 from ariane.store.appender import Appender
 from ariane.store.checkpoint import DurableEnd
 from ariane.store.deleted_topics import DeletedTopics
-from ariane.store.dispatch import Dispatcher, DispatchListener, Filler, default_delay_ms
+from ariane.store.dispatch import Dispatcher, DispatchListener, Filler, Wants, always, default_delay_ms
 from ariane.store.health import Health
 from ariane.store.index.index import Index
 from ariane.store.index.repair import cut_index, drop_index, index_shape, load_index
@@ -304,23 +304,23 @@ class MessageStore(StoreReader):
         self._after_append()
         return result
 
-    def append_raw(self, at: int, data: bytes | memoryview, *, gather: bool = True) -> bool:
+    def append_raw(self, at: int, data: bytes, size: int = -1, *, gather: bool = True) -> bool:
         """Append whole records of a master's log at exactly this offset; False when the log does not end there.
 
+        They are the first `size` bytes of `data`, or all of it.
         They are dispatched gathered with later ones, or with `gather=False` before this returns. Raises OSError when
         there is no room for them.
         """
         if not self.health.writable:
             return False
         try:
-            if not self.log.append_raw(at, data):
+            if not self.log.append_raw(at, data if size < 0 else memoryview(data)[:size]):
                 return False
         except OSError as error:
             self.health.fail("room", f"no room for the next log file: {error}")
             raise
         if not gather:
-            if isinstance(data, bytes):
-                self.dispatcher.offer(at, data)
+            self.dispatcher.offer(at, data)
             try:
                 self.dispatch_now()
             finally:
@@ -384,14 +384,16 @@ class MessageStore(StoreReader):
         except OSError as error:
             self.health.fail("index", f"the index could not be written: {error}")
 
-    def add_dispatch_listener(self, listener: DispatchListener) -> None:
-        """Call `listener` with every batch of messages put into their queues."""
-        self.dispatcher.listeners.append(listener)
+    def add_dispatch_listener(self, listener: DispatchListener, wants: Wants = always) -> None:
+        """Call `listener` with every batch of messages put into their queues.
+
+        Copied messages may be left out of that while it does not want them.
+        """
+        self.dispatcher.listeners[listener] = wants
 
     def remove_dispatch_listener(self, listener: DispatchListener) -> None:
         """Stop calling a listener."""
-        if listener in self.dispatcher.listeners:
-            self.dispatcher.listeners.remove(listener)
+        self.dispatcher.listeners.pop(listener, None)
 
     def add_stored_listener(self, listener: Callable[[], None]) -> None:
         """Call `listener` when the log has grown, before the new messages are dispatched; replication sends them."""

@@ -102,6 +102,10 @@ class LongPoll:
             return
         raise LimitExceeded(reason, ResponseCode.SYSTEM_BUSY, f"{why}; pull again later, or without suspending")
 
+    def waits(self) -> bool:
+        """Whether pulls wait, so that `arrived` has something to do."""
+        return self._count > 0
+
     def arrived(self, messages: list[Dispatched]) -> None:
         """Wake, once each, the pulls that wait for one of these messages."""
         if not self._parked:

@@ -22,7 +22,7 @@ from ariane.errors import ArianeError
 from ariane.protocol.bodies import ConsumerOffsetTable, SubscriptionGroupTable, TopicConfigTable
 from ariane.protocol.codes import RequestCode
 from ariane.store import MessageStore
-from ariane.store.units.reading import Dispatched
+from ariane.store.queue.consumequeue import ConsumeQueue
 
 log = logging.getLogger("ariane.broker.replication")
 
@@ -66,7 +66,6 @@ class MetadataCopy:
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._short = Periodic(clock, SHORT, self._each_second, name="take progress that waited for the log")
-        self._queues = 0  # number of queues when topics were looked at last
         self._offsets_size = 0  # bytes of the master's table of offsets
         self._asked: set[str] = set()  # topics that triggered a round since the last regular one
         self.rounds = 0
@@ -82,7 +81,7 @@ class MetadataCopy:
     async def start(self) -> None:
         """Begin to copy, with a round at once."""
         self._offsets.copies_master = True
-        self._store.add_dispatch_listener(self._dispatched)
+        self._store.table.on_created.append(self._queue_created)
         self._file.load()
         self._waiting = None
         self._short.start()
@@ -95,7 +94,8 @@ class MetadataCopy:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        self._store.remove_dispatch_listener(self._dispatched)
+        if self._queue_created in self._store.table.on_created:
+            self._store.table.on_created.remove(self._queue_created)
         await self._save()
         self._offsets.copies_master = False
 
@@ -117,16 +117,11 @@ class MetadataCopy:
         """Copy the tables now: the master is back, or its tables have changed."""
         self._news.set()
 
-    def _dispatched(self, messages: list[Dispatched]) -> None:
+    def _queue_created(self, queue: ConsumeQueue) -> None:
         """Copy the tables at once for a new topic: its messages cannot be read before."""
-        queues = len(self._store.table)
-        if self._task is None or queues == self._queues or self.covered():
-            return  # no new queue, so no new topic
-        self._queues = queues
-        for topic in {message.queue.topic for message in messages}:
-            if topic not in self._asked and topic not in self._topics:
-                self._asked.add(topic)
-                self._news.set()
+        if not self.covered() and queue.topic not in self._asked and queue.topic not in self._topics:
+            self._asked.add(queue.topic)
+            self._news.set()
 
     async def round(self, master: str) -> None:
         """Copy all tables. A failure is logged once, until a round succeeds, and leaves the rest for the next round."""

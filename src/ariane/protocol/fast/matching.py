@@ -5,7 +5,6 @@ from typing import Final
 from ariane.protocol.native import i64, read_i64_le
 
 _ONES: Final = 0x0101010101010101
-_HIGHEST: Final = 0x0080808080808080  # the highest bit of each byte but the first, which is the sign
 
 
 def stands_at(part: bytes, text: bytes, at: i64) -> bool:
@@ -31,14 +30,15 @@ def equal_span(one: bytes, one_at: i64, other: bytes, other_at: i64, size: i64) 
     return True
 
 
-def has_byte(text: bytes, byte: i64, start: i64, end: i64) -> bool:
-    """Whether a byte is among those from `start` to `end`. REQUIRES: they are there."""
+def has_byte(text: bytes, start: i64, end: i64, byte: i64) -> bool:
+    """Whether `byte` is in `text[start:end]`.
+
+    Of eight bytes that are looked at together, each that is `byte` becomes zero, and less one has its highest bit set.
+    """
     at = start
-    wanted = byte * _ONES
     while at + 8 <= end:
-        eight = read_i64_le(text, at) ^ wanted
-        borrowed = (eight - _ONES) & ~eight
-        if borrowed < 0 or borrowed & _HIGHEST:  # a byte is 0
+        eight = read_i64_le(text, at) ^ byte * _ONES
+        if ((eight - _ONES) & ~eight) >> 7 & _ONES:
             return True
         at += 8
     while at < end:

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 from ariane.env import Clock, Files
+from ariane.protocol.native import i64
 from ariane.store.index.index_file import IndexFile
 from ariane.store.units.hashes import joined_hash, key_hash
 from ariane.store.units.reading import Dispatched
@@ -26,36 +27,37 @@ class Index:
 
     def add(self, batch: list[Dispatched]) -> None:
         """Index the keys of messages; skips what the newest file already holds."""
-        file = self.files[-1] if self.files else None
         for message in batch:
-            physical = message.physical_offset
-            if file is not None and physical < file.end_offset:
-                continue
-            unique = message.unique_hash
-            if file is None or message.keys is not None or physical <= file.end_offset or file.count >= file.room:
-                file = self._add_with_care(message, file)
-            elif unique >= 0:
-                file.put(unique, physical, message.store_time)
-        if file is not None:
-            file.write_header()
+            self.put(
+                message.queue.key_hash, message.unique_hash, message.keys, message.physical_offset, message.store_time
+            )
+        self.write()
 
-    def _add_with_care(self, message: Dispatched, file: IndexFile | None) -> IndexFile | None:
-        """Add a message that has several keys, or for which room may be missing."""
-        hashes = hashes_of(message)
-        physical, store_time = message.physical_offset, message.store_time
-        if not hashes:
-            return file
-        if file is None or physical <= file.end_offset or file.count + len(hashes) > file.room:
-            return self._put_with_care(hashes, physical, store_time)
-        for value in hashes:
-            file.put(value, physical, store_time)
-        return file
+    def put(self, head: i64, unique: i64, keys: bytes | None, physical: i64, store_time: i64) -> None:
+        """Index a message of the topic whose name and "#" have the hash `head`; `write` makes it part of the file.
 
-    def _put_with_care(self, hashes: list[int], physical: int, store_time: int) -> IndexFile:
+        `unique` is the hash of its unique key, or -1.
+        """
+        file = self.files[-1] if self.files else None
+        if file is not None and physical < file.end_offset:
+            return
+        if file is None or keys is not None or physical <= file.end_offset or file.count >= file.room:
+            hashes = hashes_of(head, unique, keys)
+            if hashes:
+                self._put_with_care(hashes, physical, store_time)
+        elif unique >= 0:
+            file.put(unique, physical, store_time)
+
+    def write(self) -> None:
+        """Write what was put into the newest file since the last call."""
+        if self.files:
+            self.files[-1].write_header()
+
+    def _put_with_care(self, hashes: list[int], physical: int, store_time: int) -> None:
         """Add all keys of a message, or none when the disk is full: reserves room for all before the first."""
         file = self.files[-1] if self.files else self._next_file(None)
         if physical <= file.end_offset and (file.count > 1 or file.end_offset > 0):
-            return file
+            return
         files = [file]
         missing = file.count + len(hashes) - file.entries
         file.make_room(len(hashes))
@@ -69,7 +71,6 @@ class Index:
                 file.write_header()
                 file = next(following)
             file.put(value, physical, store_time)
-        return files[-1]
 
     def _next_file(self, previous: IndexFile | None) -> IndexFile:
         if previous is not None:
@@ -121,12 +122,11 @@ class Index:
         self.files = []
 
 
-def hashes_of(message: Dispatched) -> list[int]:
-    """The hashes of a message's unique key and of each word of its keys."""
-    hashes = [message.unique_hash] if message.unique_hash >= 0 else []
-    if message.keys is not None:
-        head = message.queue.key_hash
-        hashes += [joined_hash(head, key) for key in message.keys.split(b" ") if key]
+def hashes_of(head: int, unique: int, keys: bytes | None) -> list[int]:
+    """The hashes of a message's unique key (-1: it has none) and of each word of its keys."""
+    hashes = [unique] if unique >= 0 else []
+    if keys is not None:
+        hashes += [joined_hash(head, key) for key in keys.split(b" ") if key]
     return hashes
 
 

@@ -23,7 +23,7 @@ from ariane.store.units.reading import END_OF_FILE, NOTHING, UNIT
 
 _HEAD: Final = 8  # bytes of a record that hold its size and magic
 _KEPT_TAIL: Final = 1 << 20  # a larger buffer is freed when it is empty
-_LARGE: Final = 1 << 14  # bytes of a copied piece from which system calls cost less than the faults of mapped writes
+_LARGE: Final = 1 << 12  # bytes of a copied piece from which system calls cost less than the faults of mapped writes
 _REWRITE_STEP: Final = 1 << 20
 NO_LIMIT: Final = 1 << 62
 

@@ -221,7 +221,7 @@ def _check_keys(stored: StoredLog, first: int, found: Iterator[Entry], to_the_en
         (value, unit.physical_offset)
         for unit in stored.walk()
         if isinstance(unit, Dispatched) and unit.physical_offset >= first
-        for value in hashes_of(unit)
+        for value in hashes_of(unit.queue.key_hash, unit.unique_hash, unit.keys)
     )
     for entry, key in zip_longest(found, expected):
         if entry is None:

@@ -1,7 +1,7 @@
 """All queues of a store."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ariane.env import Files
 from ariane.message import is_valid_name
@@ -26,6 +26,8 @@ class QueueTable:
         self.dirty: dict[ConsumeQueue, None] = {}
         self.nowhere = ConsumeQueue("", -1, layout.consumequeue, file_entries, self.reader)  # for impossible names
         self._queues: dict[tuple[bytes, int], ConsumeQueue] = {}
+        self.on_created: list[Callable[[ConsumeQueue], None]] = []
+        """Called with each new queue."""
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         return self._queues.get((topic.encode(), queue_id))
@@ -42,6 +44,8 @@ class QueueTable:
         queue = ConsumeQueue(name, queue_id, self.layout.queue(name, queue_id), self.file_entries, self.reader)
         queue.key_hash = string_hash(name + "#")
         self._queues[topic, queue_id] = queue
+        for listener in self.on_created:
+            listener(queue)
         return queue
 
     def __iter__(self) -> Iterator[ConsumeQueue]:

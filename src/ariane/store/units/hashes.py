@@ -4,15 +4,19 @@ from types import FunctionType
 from typing import Final
 
 from ariane.protocol.java import rolled, signed32, string_hash
-from ariane.protocol.native import i64, read_i64_be
+from ariane.protocol.native import i64, read_i64_le
 
 _MASK: Final = 0xFFFFFFFF
 _SIGN: Final = 0x80000000
 _SHARED: Final = 20  # message ids of one client share a prefix: address, process, class loader
 _POWER: Final = pow(31, _SHARED, 1 << 32)
 _MOST: Final = 100_000
+_31_2: Final = 31**2
 _31_4: Final = 31**4
-_NOT_ASCII: Final = 0x0080808080808080  # the highest bit of each of eight bytes but the first, which is the sign
+_31_8: Final = 31**8 & _MASK
+_BYTES: Final = 0x00FF00FF00FF00FF  # every other byte, and every other pair of bytes, of eight
+_PAIRS: Final = 0x0000FFFF0000FFFF
+_ONES: Final = 0x0101010101010101
 _starts: dict[bytes, int] = {}
 _codes: dict[bytes, int] = {}
 
@@ -73,17 +77,16 @@ def _wide_hash(head: int, key: bytes) -> int:
 
 
 def _ascii_hash(head: i64, text: bytes, start: i64, end: i64) -> i64:
-    """As 32 bits; -1 when not all bytes are ASCII. Takes eight bytes at a time: first in pairs, then in fours."""
+    """As 32 bits; -1 when not all bytes are ASCII. Eight bytes are put together as pairs, fours and one sum."""
     value = head
     at = start
     while at + 8 <= end:
-        eight = read_i64_be(text, at)
-        if eight < 0 or eight & _NOT_ASCII:
+        eight = read_i64_le(text, at)
+        if eight >> 7 & _ONES:
             return -1
-        pairs = (eight >> 8 & 0x00FF00FF00FF00FF) * 31 + (eight & 0x00FF00FF00FF00FF)
-        fours = (pairs >> 16 & 0x0000FFFF0000FFFF) * 961 + (pairs & 0x0000FFFF0000FFFF)
-        value = value * _31_4 + (fours >> 32) & _MASK
-        value = value * _31_4 + (fours & _MASK) & _MASK
+        pairs = (eight & _BYTES) * 31 + (eight >> 8 & _BYTES)
+        fours = (pairs & _PAIRS) * _31_2 + (pairs >> 16 & _PAIRS)
+        value = (value * _31_8 + (fours & _MASK) * _31_4 + (fours >> 32)) & _MASK
         at += 8
     while at < end:
         byte: i64 = text[at]

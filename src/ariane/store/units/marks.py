@@ -35,20 +35,23 @@ class Marks:
 
     def fit(self, properties: bytes) -> bool:
         """Whether these properties differ from the sample in the unique key alone, so that the marks hold for them."""
-        size: i64 = len(properties)
-        at, end = self.unique_at, self.unique_end
+        return self.fit_part(properties, 0, len(properties))
+
+    def fit_part(self, text: bytes, start: i64, stop: i64) -> bool:
+        """The same for the properties that are `text[start:stop]`."""
         sample = self._sample
+        size = stop - start
         if size != len(sample):
             return False
+        at, end = self.unique_at, self.unique_end
         if PLAIN:
             return (
-                properties[:at] == sample[:at] and properties[end:] == sample[end:]
-                and properties.find(_SEPARATOR, at, end) < 0
+                text[start : start + at] == sample[:at] and text[start + end : stop] == sample[end:]
+                and text.find(_SEPARATOR, start + at, start + end) < 0
             )  # fmt: skip
-        return (
-            equal_span(sample, 0, properties, 0, at) and equal_span(sample, end, properties, end, size - end)
-            and not has_byte(properties, _SEPARATOR, at, end)
-        )  # fmt: skip
+        if not equal_span(sample, 0, text, start, at) or not equal_span(sample, end, text, start + end, size - end):
+            return False
+        return not has_byte(text, start + at, start + end, _SEPARATOR)
 
     def _look_by_parts(self, properties: bytes) -> None:
         tags = value_of(properties, _TAGS)
