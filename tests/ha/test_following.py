@@ -7,9 +7,11 @@ import pytest
 
 from ariane.env import ManualClock
 from ariane.ha import HaMaster
-from ariane.protocol.ha import REPORT
+from ariane.ha.sender import SLICE, Sender
+from ariane.protocol.ha import REPORT, StreamDecoder
 from tests.ha.nodes import OPTIONS, epochs_of, log_bytes, new_store, running_master, running_slave, until
-from tests.store.units import fill, read_all
+from tests.ha.wire import Pipe
+from tests.store.units import fill, read_all, unit
 
 
 async def test_slave_copies_the_log_of_its_master() -> None:
@@ -96,3 +98,26 @@ async def test_master_sends_no_more_than_its_budget() -> None:
     finally:
         writer.close()
         await master.stop()
+
+
+async def test_a_slave_far_behind_is_sent_slices_between_which_sends_are_handled() -> None:
+    store = new_store(file_size=1 << 20)
+    fill(store, 600, size=4000)
+    async with running_master(store) as master:
+        sender = master.accept()
+        assert isinstance(sender, Sender)
+        pipe = Pipe(sender, "10.0.0.1")
+        sender.connection_made(pipe)
+        sender.data_received(REPORT.pack(0))
+        ends = [0, sender.next]
+        while ends[-1] < store.log.stored:
+            assert ends[-1] - ends[-2] <= SLICE
+            store.append(unit())  # a send
+            master.pump()
+            assert sender.next == ends[-1]  # the next slice waits for its turn
+            while sender.next == ends[-1]:  # noqa: ASYNC110 - turn by turn, to see each slice
+                await asyncio.sleep(0)
+            ends.append(sender.next)
+        sent = b"".join(bytes(piece) for _, piece in StreamDecoder().feed(bytes(pipe.sent)))
+        assert sent == log_bytes(store)
+        assert len(ends) > 4

@@ -34,6 +34,9 @@ log = logging.getLogger("ariane.ha")
 HIGH_WATER = 1 << 20  # bytes of the log that wait in a socket's buffer
 READS_UNREPORTED = 1  # frames that may be on the way to a slave that reports what it has received
 FLUSHES_UNREPORTED = 4  # the same for one that reports what it has flushed: it receives during a flush
+SLICE = 1 << 19  # bytes of the log that are sent in one turn of the loop
+PAUSE = 0.001  # seconds before the next slice while messages arrive: catching up must not slow down their sends
+ARRIVING = 0.05  # seconds after a message in which the next one is expected
 
 
 @dataclass(slots=True)
@@ -98,6 +101,9 @@ class Sender(asyncio.Protocol):
         self._clock = clock
         self._decoder = ReportDecoder()
         self._transport: asyncio.Transport | None = None
+        self._next_slice: asyncio.Handle | None = None
+        self._grown_to = -1  # the end of the log when it was last seen to grow, and when that was
+        self._grown_at = 0.0
         self._paused_at = -1.0  # when the socket's buffer became full; -1: it is not
         self._unreported: deque[int] = deque()
         """Ends of the log at which everything was sent, and that the slave has not reported; record boundaries all."""
@@ -124,6 +130,9 @@ class Sender(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._next_slice is not None:
+            self._next_slice.cancel()
+            self._next_slice = None
         self._owner.closed(self)
 
     def pause_writing(self) -> None:
@@ -268,17 +277,21 @@ class Sender(asyncio.Protocol):
     # -- sending --------------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Send the bytes that the slave lacks, as far as socket and budget allow.
+        """Send the bytes that the slave lacks, as far as socket and budget allow, but no more than a slice in one turn.
 
         A slave that sends wait for reports each read at once. While it owes such reports, new messages are gathered
         for it: one frame per round trip costs both sides much less than one per message, and delays none for longer.
         """
-        if self.next < 0 or self._transport is None or self._transport.is_closing():
+        if self.next < 0 or self._transport is None or self._transport.is_closing() or self._next_slice is not None:
             return
         if len(self._unreported) >= (FLUSHES_UNREPORTED if self.flushed else READS_UNREPORTED):
             return
         end, most = self._log.stored, self._owner.options.transfer_batch
+        slice_end = self.next + SLICE
         while self.next < end and self._paused_at < 0:
+            if self.next >= slice_end:
+                self._continue_later(end)
+                return
             size = self._owner.take_budget(most)
             if size <= 0:
                 return
@@ -291,6 +304,20 @@ class Sender(asyncio.Protocol):
             self.next += len(view)
             if self.next == end and not self.learner and self._owner.sends_wait():
                 self._unreported.append(end)
+
+    def _continue_later(self, end: int) -> None:
+        """Send the next slice in another turn; while messages arrive, after a pause."""
+        loop, now = asyncio.get_running_loop(), self._clock.monotonic()
+        if end > self._grown_to:
+            self._grown_to, self._grown_at = end, now
+        if now - self._grown_at < ARRIVING:
+            self._next_slice = loop.call_later(PAUSE, self._send_slice)
+        else:
+            self._next_slice = loop.call_soon(self._send_slice)
+
+    def _send_slice(self) -> None:
+        self._next_slice = None
+        self.pump()
 
     def heartbeat(self) -> None:
         """Send a heartbeat to the slave."""
