@@ -194,6 +194,7 @@ class Dispatcher:
                 batch.append(found)
                 if not is_in_queue(found.sys_flag) and found.queue.topic == self.barrier:
                     break
+        self._units.batch = []
         for message in batch:
             # If this slave is promoted, its own appends continue after the copied messages.
             if message.queue_offset >= message.queue.next_offset and is_in_queue(message.sys_flag):

@@ -86,6 +86,7 @@ class Flusher:
         self._wanted = False
         self._last_thorough = clock.monotonic()
         self._deadline_set = asyncio.Event()
+        self._last_seen = -1  # the last unit before the end of the last round; -1: not known
         self.last_store_time: Callable[[], int] = int
         self.last_unit: Callable[[], int] = int
 
@@ -123,8 +124,10 @@ class Flusher:
 
     def _ends_like_a_tear(self, start: int, end: int) -> bool:
         """Whether recovery could take the last unit before `end` for torn."""
-        known = self.last_unit()  # units may follow it: replicated bytes are dispatched later
-        following = known if 0 <= known < end else self._log.next_unit(start)
+        known = max(self.last_unit(), self._last_seen)  # units may follow it: replicated bytes are dispatched later
+        if not max(self._log.min_offset, 0) <= known < end:
+            known = self._log.next_unit(start)
+        following = known
         at = stop = -1
         while 0 <= following < end:
             head = self._log.view(following, 4)
@@ -133,6 +136,7 @@ class Flusher:
                 break
             at, stop = following, following + size
             following = self._log.next_unit(stop)
+        self._last_seen = at
         span = self._log.span(at) if at >= 0 else None
         if span is None:
             return False
@@ -165,6 +169,7 @@ class Flusher:
     def cut(self, end: int, store_time: int) -> None:
         """The log was truncated at `end`; no round may be running. Waiters beyond `end` fail."""
         self.flushed_time = min(self.flushed_time, store_time)
+        self._last_seen = -1
         gathered, self._gathering = self._gathering, []
         for waiter in gathered:
             if waiter.end > end:
