@@ -13,6 +13,8 @@ from ariane.store.units.scanning import UnitReader
 from tests.ha.nodes import log_bytes, new_store
 from tests.store.units import HOST, HOST_V6, unit
 
+Message = tuple[str, int, bytes, dict[str, str], bytes, int]
+
 _MESSAGES = st.lists(
     st.tuples(
         st.sampled_from(["a", "orders", "a-long-topic"]),
@@ -31,16 +33,20 @@ def fields(message: Dispatched) -> tuple[object, ...]:
     return (*places, message.sys_flag, message.properties, message.tags_code, message.keys, message.unique_hash)
 
 
-@given(_MESSAGES, st.data())
-def test_scan_and_general_reader_agree(
-    messages: list[tuple[str, int, bytes, dict[str, str], bytes, int]], more: st.DataObject
-) -> None:
+def stored(messages: list[Message]) -> MessageStore:
+    """A store with these messages."""
     store = new_store()
     for topic, queue_id, body, properties, host, sys_flag in messages:
         made = unit(topic, body, queue_id=queue_id, host=host, **properties)
         made.sys_flag |= sys_flag
         store.append(made)
     store.dispatch_now()
+    return store
+
+
+@given(_MESSAGES, st.data())
+def test_scan_and_general_reader_agree(messages: list[Message], more: st.DataObject) -> None:
+    store = stored(messages)
     data = log_bytes(store)
     if data and more.draw(st.booleans()):
         at = more.draw(st.integers(0, len(data) - 1))
@@ -73,14 +79,10 @@ def test_scan_leaves_a_unit_with_an_ipv6_host_to_the_general_reader() -> None:
 
 @given(_MESSAGES, st.data())
 def test_copied_units_are_dispatched_alike_with_and_without_a_listener(
-    messages: list[tuple[str, int, bytes, dict[str, str], bytes, int]], more: st.DataObject
+    messages: list[Message], more: st.DataObject
 ) -> None:
     """Without a listener they are put into queues and index in one pass over the bytes."""
-    source = new_store()
-    for topic, queue_id, body, properties, host, sys_flag in messages:
-        made = unit(topic, body, queue_id=queue_id, host=host, **properties)
-        made.sys_flag |= sys_flag
-        source.append(made)
+    source = stored(messages)
     source.append(unit(SCHEDULE_TOPIC, DELAY="3"))
     source.append(unit("orders", UNIQ_KEY="last"))
     source.dispatch_now()
