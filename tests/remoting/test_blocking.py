@@ -96,6 +96,38 @@ def test_after_a_time_out_the_rest_of_a_command_is_still_read():
         connection.close()
 
 
+class LateClock(SystemClock):
+    """The clock of a thread that gets no processor until long after its deadline: its response has come meanwhile."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self._asked = 0
+        self._meanwhile = meanwhile
+
+    def monotonic(self) -> float:
+        self._asked += 1
+        if self._asked == 2:
+            self._meanwhile()
+        return 0.0 if self._asked == 1 else 1000.0
+
+
+def test_a_response_that_came_in_time_is_read_by_a_late_thread():
+    late, sent = threading.Event(), threading.Event()
+
+    def serve(sock: socket.socket) -> None:
+        late.wait(60)
+        sock.sendall(encode(Command(1, opaque=7)))
+        sent.set()
+
+    def meanwhile() -> None:
+        late.set()
+        sent.wait(60)
+
+    with peer(serve) as address:
+        connection = BlockingConnection(address, LateClock(meanwhile), 30)
+        assert connection.receive(30).command.opaque == 7
+        connection.close()
+
+
 @pytest.mark.parametrize("garbage", [b"\xff" * 100, b"\x00\x00\x00\x07\x00\x00\x00\x03abc"])
 def test_what_is_no_command_closes_the_connection(garbage):
     with peer(lambda sock: sock.sendall(garbage)) as address:

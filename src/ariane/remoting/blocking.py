@@ -80,7 +80,8 @@ class BlockingConnection:
         deadline = self._clock.monotonic() + timeout
         try:
             while (received := self._take()) is None:
-                if not self._fill() and self._clock.monotonic() >= deadline:
+                late = self._clock.monotonic() >= deadline  # asked before: this thread may be late, not the peer
+                if not self._fill() and late:
                     raise RequestTimeout(f"{self.address} did not answer within {timeout:g} s")
         except OSError as error:
             self.close()
