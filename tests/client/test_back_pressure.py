@@ -192,6 +192,19 @@ async def test_each_caller_of_a_batch_has_its_own_error(ours: Cluster) -> None:
         assert isinstance(bad, InvalidMessage)
 
 
+async def test_messages_that_wait_for_the_store_and_others_leave_in_two_batches(ours: Cluster) -> None:
+    topic = unique("waiting")
+    ours.create_topic(topic, queues=4)
+    async with aio.Producer(unique("p"), name_servers=ours.name_servers, batching=True, batch_delay=0.1) as producer:
+        sends = [producer.send(Message(topic, b"x", wait_store=n % 2 == 0)) for n in range(10)]
+        results = await asyncio.gather(*sends)
+    [waited] = {result.queue for result in results[::2]}
+    [other] = {result.queue for result in results[1::2]}
+    assert waited != other  # each batch takes the next queue
+    for half in (results[::2], results[1::2]):
+        assert [result.queue_offset for result in half] == list(range(5))
+
+
 async def test_a_refused_batch_is_refused_to_each(ours: Cluster) -> None:
     topic = unique("readonly")
     ours.create_topic(topic, queues=1, perm=4)

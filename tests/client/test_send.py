@@ -27,6 +27,7 @@ async def test_a_sent_message_is_stored_with_all_it_has(ns: str, topic: str, pro
     sent = await producer.send(message)
     assert sent.status is SendStatus.SEND_OK
     assert len(sent.message_id) == 32
+    assert sent.message_ids == (sent.message_id,)
     found = await admin.view_message(sent.offset_id)
     assert (found.body, found.tags, found.keys, found.flag) == (b"\x00paid", "TagA", ["o-1", "o-2"], 7)
     assert (found.properties["region"], found.message_id) == ("eu", sent.message_id)

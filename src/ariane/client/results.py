@@ -29,7 +29,10 @@ STORED: Final[dict[int, SendStatus]] = {
 
 
 class SendResult(msgspec.Struct, frozen=True, gc=False):
-    """A stored message. For a batch it describes the first message, and `message_ids` has the ids of all."""
+    """A stored message. For a batch it describes the first message, and `message_ids` has the ids of all.
+
+    Nothing in it is tracked by the garbage collector, which results made by the hundred would start each time.
+    """
 
     status: SendStatus
     message_id: str
@@ -39,7 +42,12 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
     transaction_id: str | None = None
     region: str | None = None
     trace_on: bool = True
-    message_ids: tuple[str, ...] = ()
+    batch_ids: tuple[str, ...] = ()
+
+    @property
+    def message_ids(self) -> tuple[str, ...]:
+        """The ids of all messages that were stored with this request."""
+        return self.batch_ids or (self.message_id,)
 
 
 class PullStatus(Enum):

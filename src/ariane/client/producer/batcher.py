@@ -33,7 +33,8 @@ Key = tuple[str, MessageQueue | None, str | None]
 
 def may_be_batched(message: Message) -> bool:
     """Whether RocketMQ allows a message in a batch."""
-    return _ALONE.isdisjoint(message.properties) and not message.topic.startswith(RETRY_PREFIX)
+    properties = message.properties
+    return (not properties or _ALONE.isdisjoint(properties)) and not message.topic.startswith(RETRY_PREFIX)
 
 
 class _Batch:
@@ -43,6 +44,15 @@ class _Batch:
         self.results: list[asyncio.Future[SendResult]] = []
         self.timeout = 0.0
         self.timer: asyncio.TimerHandle | None = None
+
+    def forget(self) -> None:
+        """Release what the callers have their results of.
+
+        Called before they run, so that each frees its own message and future before it makes the next ones. Freed all
+        at once, they would start the garbage collector for every batch.
+        """
+        self.messages.clear()
+        self.results.clear()
 
 
 class Batcher:
@@ -130,6 +140,7 @@ class Batcher:
             for result, one in zip(results, _each(stored), strict=True):
                 if not result.done():
                     result.set_result(one)
+            batch.forget()
         except Exception as error:
             _fail(results, error)
 
@@ -171,7 +182,7 @@ def _each(stored: SendResult) -> list[SendResult]:
     status, queue, transaction = stored.status, stored.queue, stored.transaction_id
     region, trace = stored.region, stored.trace_on
     return [
-        SendResult(status, message_id, queue, offset + i, places[i], transaction, region, trace, (message_id,))
+        SendResult(status, message_id, queue, offset + i, places[i], transaction, region, trace)
         for i, message_id in enumerate(ids)
     ]
 

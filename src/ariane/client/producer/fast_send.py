@@ -99,7 +99,7 @@ class Attempt:
     def result(self, response: Command) -> SendResult:
         """The result of a stored message; BrokerRefused when the response says that it is not stored."""
         code = RequestCode.SEND_MESSAGE_V2
-        return send_result(code, self.message_id, (self.message_id,), self.queue, self._connection.address, response)
+        return send_result(code, self.message_id, (), self.queue, self._connection.address, response)
 
 
 class ThreadAnswer:
@@ -249,7 +249,7 @@ class FastSend:
 def send_result(
     code: RequestCode,
     message_id: str,
-    message_ids: tuple[str, ...],
+    batch_ids: tuple[str, ...],
     queue: MessageQueue,
     address: str,
     response: Command,
@@ -274,5 +274,5 @@ def send_result(
         fields.get("transactionId"),
         fields.get(MSG_REGION) or DEFAULT_REGION,
         fields.get(TRACE_ON) != "false",
-        message_ids,
+        batch_ids,
     )

@@ -121,8 +121,7 @@ class Sender:
             address = await self._address(queue)
             context = self._before(out, queue, address, mode)
             response = await self._instance.remoting.request(address, self._command(out, queue), timeout)
-            ids = out.message_ids or (out.message_id,)
-            result = send_result(out.code, out.message_id, ids, queue, address, response)
+            result = send_result(out.code, out.message_id, out.message_ids, queue, address, response)
             if context is not None:
                 context.result = result
             failed = False

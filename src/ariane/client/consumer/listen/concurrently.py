@@ -42,9 +42,9 @@ class Concurrently:
 
     def deliver(self, queue: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         """Submit messages that were pulled."""
-        size = self._options.consume_batch
+        size, done = self._options.consume_batch, self._done
         for at in range(0, len(messages), size):
-            batch = Batch(queue, messages[at : at + size], self._done)
+            batch = Batch(queue, messages[at : at + size], done)
             self._under_way.add(batch)
             queue.running += len(batch.messages)
             self._runner.submit(batch)
