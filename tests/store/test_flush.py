@@ -283,6 +283,9 @@ async def test_keys_that_find_no_room_are_indexed_later() -> None:
         rule = files.fail("allocate", errno.ENOSPC, "index")
         store.append(unit(body=b"a", KEYS="one two"))
         await eventually(lambda: not store.writable)
+        for _ in range(3):
+            store.tick()
+        assert files.list(store.layout.index) == []  # tries leave no files behind, on the disk or mapped
         files.rules.remove(rule)
         await passing(clock, 1.0, lambda: store.writable)
         for key in ("one", "two"):

@@ -73,18 +73,22 @@ class Index:
             file.put(value, physical, store_time)
 
     def _next_file(self, previous: IndexFile | None) -> IndexFile:
-        if previous is not None:
-            self.finished.append(previous)
         self._files.make_folder(self.folder)
         made = self._clock.now_ms()
         while self._files.exists(self.folder / name_at(made)):
             made += 1
         file = IndexFile(self._files, self.folder / name_at(made), self.slots, self.entries)
+        try:
+            file.make_room(1)
+            self._files.sync_folder(self.folder)
+        except OSError:  # e.g. no room on the disk: this is tried again each second
+            file.close()
+            self._files.remove(file.path)
+            raise
         if previous is not None:
+            self.finished.append(previous)
             file.begin_offset = file.end_offset = previous.end_offset
             file.begin_time = file.end_time = previous.end_time
-        file.make_room(1)
-        self._files.sync_folder(self.folder)
         self.files.append(file)
         return file
 
