@@ -7,7 +7,7 @@ from ariane.broker.retry.retries import SentBack, allowed_times, decide, origina
 from ariane.broker.unit_copy import packed, properties_of
 from ariane.message import DELAY, ORIGIN_MESSAGE_ID, REAL_TOPIC, RETRY_TOPIC, SCHEDULE_TOPIC, TAGS, UNIQUE_KEY, WAIT
 from ariane.protocol.ids import pack_host
-from ariane.protocol.units import Unit
+from ariane.protocol.units import Unit, decode_unit, encode_unit
 
 HOST = pack_host("127.0.0.1", 10911)
 AGAIN = SentBack("%RETRY%g", 3, False)
@@ -31,6 +31,7 @@ def failed(reconsume_times: int = 0) -> Unit:
         (0, -1, 16, DEAD),
         (0, 0, 0, DEAD),
         (20, 0, 30, SentBack("%RETRY%g", 23, False)),
+        (-(1 << 31), 0, 16, SentBack("%RETRY%g", 3, False)),
     ],
 )
 def test_each_failure_waits_longer_until_it_was_often_enough(
@@ -42,6 +43,13 @@ def test_each_failure_waits_longer_until_it_was_often_enough(
 def test_beyond_the_last_level_a_message_waits_at_the_last() -> None:
     unit = sent_back(failed(reconsume_times=20), decide("g", 20, 0, 30), 0)
     assert make_delayed(unit, 18) == 18
+
+
+@pytest.mark.parametrize(("stated", "counted"), [((1 << 31) - 1, (1 << 31) - 1), (-(1 << 31), 1), (-1, 1)])
+def test_a_number_of_failures_that_its_producer_made_up_does_not_stop_it(stated: int, counted: int) -> None:
+    unit = sent_back(failed(reconsume_times=stated), AGAIN, 0)
+    assert unit.reconsume_times == counted
+    assert decode_unit(encode_unit(unit)).reconsume_times == counted
 
 
 def test_new_clients_say_how_often_old_ones_follow_the_group() -> None:

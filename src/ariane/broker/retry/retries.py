@@ -21,6 +21,7 @@ from ariane.protocol.units import Unit
 
 FIRST_RETRY_LEVEL: Final = 3  # a first failure waits at level 3, each further one a level longer
 DEAD_LETTER_QUEUES: Final = 1
+_MOST_TIMES: Final = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def decide(group: str, reconsume_times: int, delay_level: int, max_times: int) -
     """
     if reconsume_times >= max_times or delay_level < 0:
         return SentBack(dead_letter_topic(group), 0, True)
-    return SentBack(retry_topic(group), delay_level or FIRST_RETRY_LEVEL + reconsume_times, False)
+    return SentBack(retry_topic(group), delay_level or FIRST_RETRY_LEVEL + max(reconsume_times, 0), False)
 
 
 def allowed_times(group_limit: int, client_version: int, header_limit: int | None) -> int:
@@ -58,7 +59,8 @@ def sent_back(unit: Unit, where: SentBack, queue_id: int) -> Unit:
     properties[DELAY] = str(where.delay_level)
     if not properties.get(ORIGIN_MESSAGE_ID, "").strip():
         properties[ORIGIN_MESSAGE_ID] = offset_id(unit.store_host, unit.physical_offset)
-    return copy_of(unit, where.topic, queue_id, properties, reconsume_times=unit.reconsume_times + 1)
+    times = min(max(unit.reconsume_times, 0) + 1, _MOST_TIMES)  # the first number is its producer's
+    return copy_of(unit, where.topic, queue_id, properties, reconsume_times=times)
 
 
 def original_topic(unit: Unit) -> str | None:

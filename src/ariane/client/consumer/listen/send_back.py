@@ -59,7 +59,7 @@ class SendBack:
                 message.message_id,
                 error,
             )
-            return await self.send_copy(message, message.reconsume_times + 1)
+            return await self.send_copy(message, min(message.reconsume_times + 1, NO_LIMIT))
         return True
 
     async def send_copy(self, message: ReceivedMessage, reconsume_times: int) -> bool:
