@@ -357,6 +357,14 @@ async def test_a_flood_of_expressions_is_answered_with_busy(tmp_path: Path) -> N
         assert {pull.code for pull in pulls[16:]} == {ResponseCode.SYSTEM_BUSY}
 
 
+async def test_a_query_by_key_answers_with_the_newest_messages_that_fit_into_a_frame(talk_to: Starter) -> None:
+    talk = await talk_to(**{"com.rocketmq.remoting.frameMaxLength": 20_000})
+    for number in b"12345":
+        await talk.send_ok("orders", bytes([number]) * 6000, properties=encode_properties({"KEYS": "k"}))
+    answer = await ok(talk, RequestCode.QUERY_MESSAGE, QueryMessageRequest("orders", "k", 64, 0, FAR).fields())
+    assert [unit.body[:1] for unit in decode_units(answer.body)] == [b"5", b"4", b"3"]
+
+
 async def test_messages_are_found_by_key_and_by_place(talk: Talk) -> None:
     text = encode_properties({"KEYS": "k1 k2", "UNIQ_KEY": "u1"})
     sent = await talk.send_ok("orders", b"find me", properties=text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ariane.broker.config.live import LiveOptions
 from ariane.errors import ResponseError
 from ariane.message import KEYS, UNIQUE_KEY, UNIQUE_KEY_QUERY
@@ -13,6 +15,8 @@ from ariane.protocol.units import decode_unit
 from ariane.remoting import Connection
 from ariane.store import MessageStore
 
+_HEADER: Final = 1 << 10  # bytes of a response before its body, or a little less
+
 
 class AdminQueriesHandler:
     """QUERY_MESSAGE and VIEW_MESSAGE_BY_ID."""
@@ -22,14 +26,21 @@ class AdminQueriesHandler:
         self._options = options
 
     def by_key(self, _: Connection, request: Command) -> Command:
-        """QUERY_MESSAGE: messages of a topic with a key, in a range of store times."""
+        """QUERY_MESSAGE: the newest messages of a topic with a key in a range of store times that fit into a frame."""
         header = QueryMessageRequest.parse(request.fields)
         most = header.max_num
         if request.fields.get(UNIQUE_KEY_QUERY) == "true":
             most = self._options.current.default_query_max_num
         found = self._store.query(header.topic, header.key, max(most, 0), header.begin_timestamp, header.end_timestamp)
         fields = QueryMessageResponse(found.last_update_time, found.last_update_offset).fields()
-        slices = [part for part in found.slices if _has_key(part, header.topic.encode(), header.key.encode())]
+        slices: list[memoryview] = []
+        room = self._options.current.frame_max_length - _HEADER
+        for part in found.slices:
+            if _has_key(part, header.topic.encode(), header.key.encode()):
+                room -= len(part)
+                if room < 0 and slices:  # clients close the connection at a longer frame
+                    break
+                slices.append(part)
         if slices:
             return request.reply(0, fields, b"".join(slices))
         remark = "can not find message, maybe time range not correct"
