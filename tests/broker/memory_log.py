@@ -6,6 +6,7 @@ from ariane.broker.unit_copy import properties_of, topic_of
 from ariane.env import Clock
 from ariane.message import DELAY, SCHEDULE_TOPIC, TIMER_TOPIC, UNIQUE_KEY
 from ariane.protocol.units import Unit, decode_unit, encode_unit
+from ariane.store.batches import MAX_PROPERTIES
 from ariane.store.dispatch import timer_code
 from ariane.store.results import PutResult, PutStatus, QueryResult
 
@@ -27,6 +28,8 @@ class MemoryLog:
     def put(self, unit: Unit) -> PutResult:
         if self.refuse is not None:
             return PutResult(self.refuse)
+        if len(unit.properties) > MAX_PROPERTIES:
+            return PutResult(PutStatus.PROPERTIES_TOO_LONG)
         queue = self._queues[topic_of(unit), unit.queue_id]
         unit.physical_offset, unit.queue_offset = self.end, len(queue)
         unit.store_time = self._clock.now_ms()

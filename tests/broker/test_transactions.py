@@ -38,6 +38,7 @@ from ariane.protocol.headers import CheckTransactionStateRequest, EndTransaction
 from ariane.protocol.ids import pack_host
 from ariane.protocol.units import TRANSACTION_COMMIT, Unit, decode_unit
 from ariane.protocol.units import TRANSACTION_PREPARED as PREPARED_FLAG
+from ariane.store.batches import MAX_PROPERTIES
 from ariane.store.results import PutStatus
 from tests.broker.memory_log import MemoryLog
 
@@ -350,6 +351,21 @@ async def test_nonsense_counts_as_none(world: World, nonsense: dict[str, str]) -
     world.send("k1", **nonsense)
     await world.round(7)
     assert world.producer.keys() == ["k1"]
+
+
+@pytest.mark.parametrize("immunity", [{}, {CHECK_IMMUNITY_SECONDS: "300"}])
+async def test_a_half_message_without_room_for_more_properties_stops_nobody(
+    world: World, immunity: dict[str, str]
+) -> None:
+    room = MAX_PROPERTIES - len(world.send("before", **immunity).properties) - len("\x02a\x01")
+    full = world.send("filled", **{"a": "x" * room, **immunity})
+    assert len(full.properties) == MAX_PROPERTIES
+    world.send("after")
+    await world.round()
+    assert world.producer.keys()[-2:] == ["filled", "after"]
+    assert world.front(HALF_TOPIC) == 3
+    assert world.decide(full)
+    assert [unit.body for unit in world.log.units(CHECK_MAX_TIME_TOPIC)] == [b"filled"]
 
 
 async def test_without_a_producer_the_check_counts_and_another_is_asked_later(world: World) -> None:

@@ -35,7 +35,7 @@ from ariane.protocol.command import Command
 from ariane.protocol.headers import CheckTransactionStateRequest
 from ariane.protocol.ids import offset_id
 from ariane.protocol.units import Unit, encode_unit
-from ariane.store import STORED, PutResult
+from ariane.store import STORED, PutResult, PutStatus
 
 log = logging.getLogger("ariane.broker.transactions")
 
@@ -299,9 +299,16 @@ class TransactionCheck:
         age = self._clock.now_ms() - half.born_time
         if self._is_over(properties, age):
             return self._give_up(offset, half, properties)
-        if 0 <= age < immunity_ms(properties, self._rules().transaction_time_out_ms):
-            return CHECK_IMMUNITY_SECONDS in properties and self._put_off(half, properties)
-        return self._ask(half, properties)
+        young = 0 <= age < immunity_ms(properties, self._rules().transaction_time_out_ms)
+        if young and CHECK_IMMUNITY_SECONDS not in properties:
+            return False
+        if self._put_off(half, properties) if young else self._ask(half, properties):
+            return True
+        if self._report.refused != PutStatus.PROPERTIES_TOO_LONG.name:
+            return False
+        self._report.refused = ""
+        self._tell(half, half)  # it has no room for what a copy adds: ask once, and let the others go on
+        return self._give_up(offset, half, properties_of(half))
 
     def _is_over(self, properties: dict[str, str], age_ms: int) -> bool:
         rules = self._rules()
@@ -311,8 +318,11 @@ class TransactionCheck:
     def _give_up(self, offset: int, half: Unit, properties: dict[str, str]) -> bool:
         """Move a half message to the check-max topic, for operators."""
         self._give_up_topic()
-        note_first(half, properties)
-        result = self._put(copy_of(half, CHECK_MAX_TIME_TOPIC, 0, properties))
+        noted = dict(properties)
+        note_first(half, noted)
+        result = self._put(copy_of(half, CHECK_MAX_TIME_TOPIC, 0, noted))
+        if result.status is PutStatus.PROPERTIES_TOO_LONG:
+            result = self._put(copy_of(half, CHECK_MAX_TIME_TOPIC, 0, properties))
         if result.status not in STORED:
             log.error("half message %d cannot be moved to %s: %s", offset, CHECK_MAX_TIME_TOPIC, result.status.name)
             return False
@@ -331,10 +341,16 @@ class TransactionCheck:
         copy = self._again(half, properties)
         if copy is None:
             return False
+        self._tell(half, copy)
+        return True
+
+    def _tell(self, half: Unit, copy: Unit) -> None:
+        """Ask a producer about a half message and its newest copy."""
+        properties = properties_of(half)
         producer = self._producer(properties[PRODUCER_GROUP], properties[REAL_TOPIC])
         if producer is None:
             self._report.without_producer[properties[PRODUCER_GROUP]] += 1
-            return True
+            return
         try:
             producer.oneway(question(half, copy))
         except RemotingError:
@@ -342,7 +358,6 @@ class TransactionCheck:
         else:
             self.asked += 1
             self._report.asked += 1
-        return True
 
     def _again(self, half: Unit, properties: dict[str, str]) -> Unit | None:
         """Store a half message again; return the stored copy, or None when the store refuses."""
