@@ -130,6 +130,26 @@ def test_a_response_that_came_in_time_is_read_by_a_late_thread():
         connection.close()
 
 
+def test_a_peer_that_sends_a_byte_now_and_then_does_not_hold_a_thread():
+    released = threading.Event()
+
+    def drip(sock: socket.socket) -> None:
+        frame = encode(Command(1, {}, bytes(1000)))
+        for byte in frame[:300]:
+            if released.wait(0.02):
+                return
+            sock.sendall(bytes([byte]))
+
+    with peer(drip) as address:
+        connection = BlockingConnection(address, CLOCK, 10)
+        try:
+            with pytest.raises(RequestTimeout):
+                connection.receive(0.2)
+        finally:
+            released.set()
+            connection.close()
+
+
 @pytest.mark.parametrize("garbage", [b"\xff" * 100, b"\x00\x00\x00\x07\x00\x00\x00\x03abc"])
 def test_what_is_no_command_closes_the_connection(garbage):
     with peer(lambda sock: sock.sendall(garbage)) as address:

@@ -18,6 +18,7 @@ from ariane.errors import ArianeError, ConnectFailed, ProtocolError, RequestTime
 from ariane.protocol.command import RESPONSE, Command, decode_header
 from ariane.protocol.frame_head import HEAD_SIZE, MAX_FRAME, read_head
 from ariane.remoting.address import parse_address
+from ariane.remoting.guard import SLOWEST
 from ariane.remoting.tls import TlsClient
 
 TICK: Final = 0.05  # seconds between two checks of the deadline while nothing arrives
@@ -80,13 +81,19 @@ class BlockingConnection:
         self._write(frame if self._tls is None else self._tls.encrypt(frame), timeout)
 
     def receive(self, timeout: float) -> Received:
-        """The next command; RequestTimeout when none has come whole in time, SendFailed when the peer is gone."""
+        """The next command; RequestTimeout when none has come whole in time, SendFailed when the peer is gone.
+
+        While bytes arrive it may take longer by what they need at the rate `SLOWEST`.
+        """
         deadline = self._clock.monotonic() + timeout
+        extra, late = 0.0, False
         try:
             while (received := self._take()) is None:
-                late = self._clock.monotonic() >= deadline  # asked before: this thread may be late, not the peer
-                if not self._fill() and late:
+                if late:
                     raise RequestTimeout(f"{self.address} did not answer within {timeout:g} s")
+                asked = self._clock.monotonic()  # before reading: this thread may be late, not the peer
+                extra += self._fill() / SLOWEST
+                late = asked >= deadline + extra
         except OSError as error:
             self.close()
             raise SendFailed(f"the connection to {self.address} is gone: {error}") from error
@@ -147,8 +154,8 @@ class BlockingConnection:
         self._partial = Received(command, body)
         return None
 
-    def _fill(self) -> bool:
-        """Receive available bytes; False when none arrived for a tick."""
+    def _fill(self) -> int:
+        """Receive available bytes and return their number; 0 when none arrived for a tick."""
         partial = self._partial
         try:
             if self._tls is None and partial is not None:
@@ -156,24 +163,25 @@ class BlockingConnection:
                 self._filled += got
                 if not got:
                     raise ConnectionResetError("closed by the peer")
-                return True
+                return got
             chunk = self._socket.recv(CHUNK)
         except (TimeoutError, BlockingIOError):
-            return False
+            return 0
         if not chunk:
             raise ConnectionResetError("closed by the peer")
+        count = len(chunk)
         if self._tls is not None:
             chunk = self._tls.decrypt(chunk)
             if answer := self._tls.outgoing():
                 self._write(answer, TICK)
         if partial is None:
             self._buffer += chunk
-            return True
+            return count
         size = min(len(chunk), len(partial.body) - self._filled)
         partial.body[self._filled : self._filled + size] = chunk[:size]
         self._filled += size
         self._buffer += chunk[size:]
-        return True
+        return count
 
     def _wait_a_tick(self) -> None:
         """Let each read and write wait for a tick at most, in one system call where the kernel can limit the wait."""
