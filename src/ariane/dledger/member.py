@@ -510,6 +510,8 @@ class Member:
                     self._writer.store_vote(ready.hard_state)
                 if ready.write is not None:
                     self._writer.write(ready.write, self._incoming)
+                if ready.sync:
+                    self._writer.sync()
                 for message in ready.messages:
                     self._send(message)
                 if ready.role is not None:

@@ -2,8 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from ariane.raft import Options
+
+_GATHER: Final = 1 << 16  # bytes for which the answer to earlier entries is not awaited
+_COMMIT_DELAY: Final = 20  # ms: only readers of a follower wait for it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +57,8 @@ class MemberOptions:
             election_timeout=self.mixed_election_ms if mixed else self.election_ms,
             pre_vote=not mixed,
             lease=not mixed,
+            gather_bytes=_GATHER,
+            commit_delay=_COMMIT_DELAY,
             max_uncommitted_entries=1 << 40,  # the broker limits the sends that wait
         )
 

@@ -45,6 +45,7 @@ class LedgerWriter:
         """Whether a write is reported when it is synced; otherwise at once."""
         self._unsynced: deque[tuple[int, int]] = deque()  # number of a write, and the end of the log after it
         self._syncing = False
+        self._sync_to = 0  # the number of the last write to sync
         self._votes: deque[HardState] = deque()
         self._voting = False
         self._stopped = False
@@ -57,6 +58,7 @@ class LedgerWriter:
     def forget(self) -> None:
         """Forget the writes of a core that is replaced."""
         self._unsynced.clear()
+        self._sync_to = 0
         self._votes.clear()
 
     def stop(self) -> None:
@@ -97,7 +99,7 @@ class LedgerWriter:
     # -- entries ------------------------------------------------------------------------------------------------------
 
     def write(self, write: Write, incoming: Records) -> None:
-        """Change the log's files, and report when that is durable. `incoming` has the bytes of new entries."""
+        """Change the log's files; `sync` makes that durable. `incoming` has the bytes of new entries."""
         ledger = self._files.log
         if write.reset is not None:
             self._reset(write.reset, incoming)
@@ -116,12 +118,10 @@ class LedgerWriter:
                     raise ValueError(f"entry {entry.index} of term {entry.term} did not come with its message")
                 ledger.append_entry(record)
         ledger.commit()
-        ledger.index.flush()
         if not self._durable:
             asyncio.get_running_loop().call_soon(self._report, write.number)
             return
         self._unsynced.append((write.number, ledger.stored))
-        self.sync()
 
     def _reset(self, start: LogStart, incoming: Records) -> None:
         """The leader has deleted entries that this member lacks: start over with the entry before `start`."""
@@ -142,8 +142,13 @@ class LedgerWriter:
         ledger.show(ledger.stored)
 
     def sync(self) -> None:
-        """Make the writes so far durable; several share one sync."""
-        if self._syncing or not self._unsynced:
+        """Make the writes so far durable, and report it; several share one sync."""
+        if self._unsynced:
+            self._sync_to = self._unsynced[-1][0]
+            self._begin_sync()
+
+    def _begin_sync(self) -> None:
+        if self._syncing or not self._unsynced or self._unsynced[0][0] > self._sync_to:
             return
         self._syncing = True
         self._store.flusher.wait(self._unsynced[-1][1], self._synced)
@@ -158,7 +163,7 @@ class LedgerWriter:
         flushed, number = self._files.log.flushed, 0
         while self._unsynced and self._unsynced[0][1] <= flushed:
             number = self._unsynced.popleft()[0]
-        self.sync()
+        self._begin_sync()
         if number:
             self._listener.persisted(number)
 

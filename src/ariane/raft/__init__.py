@@ -25,7 +25,7 @@ and whose network is a list:
 ...                 disk["log"] = []                         # the leader has deleted what this member needs
 ...             if ready.write.truncate_from is not None:    # durable before new entries take their place
 ...                 disk["log"] = [entry for entry in disk["log"] if entry.index < ready.write.truncate_from]
-...             disk["log"] += ready.write.entries           # then fdatasync; several writes may share one
+...             disk["log"] += ready.write.entries           # then fdatasync, now or when a later `sync` says so
 ...             node.persisted(ready.write.number)
 ...         network += ready.messages                        # these wait for nothing in this Ready
 ...         if ready.role and ready.role.role is Role.LEADER:

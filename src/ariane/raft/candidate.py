@@ -62,8 +62,9 @@ class Candidate:
         """Do nothing: a candidate does not wait for entries."""
         return None
 
-    def flush(self) -> None:
-        """Do nothing: a candidate sends its messages at once."""
+    def flush(self) -> bool:
+        """Do nothing: a candidate sends its messages, and syncs its entries, at once."""
+        return True
 
     def _count(self, voter: str, granted: bool) -> Become | None:
         self._answers[voter] = granted

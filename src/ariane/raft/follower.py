@@ -122,8 +122,9 @@ class Follower:
         """Do nothing: only the outbox waits for it."""
         return None
 
-    def flush(self) -> None:
-        """Do nothing: a follower sends its messages at once."""
+    def flush(self) -> bool:
+        """Do nothing: a follower sends its messages, and syncs its entries, at once."""
+        return True
 
     def _reply(self, success: bool, match_index: int, hint_index: int = 0) -> None:
         state = self.state

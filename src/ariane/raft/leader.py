@@ -32,6 +32,8 @@ class Leader:
         self._follow_membership()
         self._inherited = state.log.last_index  # entries of earlier terms, which do not count as waiting here
         self._heartbeat_at = state.now  # the first at once
+        self._sync_to = state.log.last_index  # the last entry that the driver was told to sync
+        self._commit_news_at: int | None = None  # when members that get no entries meanwhile are told of a commit
         self._transferee: str | None = None
         self._transfer_deadline = 0
         self._timeout_now_sent = False  # from then on another member may be elected at any time: the lease is void
@@ -41,10 +43,12 @@ class Leader:
     @property
     def deadline(self) -> int:
         """When `tick` has something to do."""
-        times = [self._heartbeat_at, self._quorum_heard() + self.state.options.election_timeout]
+        deadline = min(self._heartbeat_at, self._quorum_heard() + self.state.options.election_timeout)
         if self._transferee:
-            times.append(self._transfer_deadline)
-        return min(times)
+            deadline = min(deadline, self._transfer_deadline)
+        if self._commit_news_at is not None:
+            deadline = min(deadline, self._commit_news_at)
+        return deadline
 
     def tick(self) -> Become | None:
         """Send heartbeats; step down when no majority has answered for an election time-out (6.2, check quorum)."""
@@ -69,6 +73,8 @@ class Leader:
             progress.heard = self.state.now
             if message.success:
                 progress.acknowledged(message.match_index)
+                if progress.commit_told < self.state.log.commit_index:
+                    self._tell_commit()
                 return self._commit()
             agree = self.state.log.last_at_most(message.hint_index, message.hint_term)
             progress.refused(message.match_index, agree)
@@ -179,10 +185,17 @@ class Leader:
         times[self.state.id] = self.state.now
         return self.state.log.membership.quorum_value(times) + options.election_timeout - options.lease_margin
 
-    def flush(self) -> None:
-        """Send each member the entries that flow control allows, in batches of all entries proposed meanwhile."""
+    def flush(self) -> bool:
+        """Send each member the entries that flow control allows, in batches of all entries proposed meanwhile.
+
+        Return whether to sync the leader's own entries. Each must be on another voter's disk too before it commits, so
+        what gathers for all of them gathers here, and is synced beside them.
+        """
+        tell = self._commit_news_at is not None and self.state.now >= self._commit_news_at
+        if tell:
+            self._commit_news_at = None
         for member, progress in self.progress.items():
-            self._replicate(member, progress)
+            self._replicate(member, progress, tell)
         transferee = self.progress.get(self._transferee or "")
         if transferee and transferee.match_index == self.state.log.last_index and not transferee.waiting:
             state = self.state
@@ -190,8 +203,20 @@ class Leader:
             state.outbox.send(TimeoutNow(state.id, self._transferee, state.term, state.log.last_index))
             transferee.waiting = self._timeout_now_sent = True  # repeated after a heartbeat reply, like every message
             transferee.sent_at = state.now
+        return self._sync()
 
-    def _replicate(self, member: str, progress: Progress) -> None:
+    def _sync(self) -> bool:
+        log, options = self.state.log, self.state.options
+        voters = log.membership.voters
+        if options.gather_bytes and voters != {self.state.id}:
+            sent = [progress.next_index - 1 for member, progress in self.progress.items() if member in voters]
+            if max(sent, default=-1) <= self._sync_to:
+                return False
+        self._sync_to = log.last_index
+        return True
+
+    def _replicate(self, member: str, progress: Progress, tell: bool) -> None:
+        """Send a member its next entries; with `tell`, the commit index too if it has them all."""
         state, log = self.state, self.state.log
         if progress.flow is not Flow.REPLICATE and progress.waiting:
             return
@@ -210,11 +235,14 @@ class Leader:
             max_entries, max_bytes = progress.room(state.options)
             if not max_entries:
                 break
+            gather = state.options.gather_bytes
+            if progress.owes_answer and log.size_from(progress.next_index, gather) < gather:
+                break  # it syncs what it has; the answer to that releases what has gathered until then
             entries = log.entries(progress.next_index, max_entries, max_bytes)
             self._append_entries(member, progress, entries)
             progress.sent(entries)
         caught_up = progress.next_index > log.last_index
-        if progress.check or (caught_up and progress.commit_told < log.commit_index):
+        if progress.check or (tell and caught_up and progress.commit_told < log.commit_index):
             self._append_entries(member, progress, ())
 
     def _append_entries(self, member: str, progress: Progress, entries: tuple[Entry, ...]) -> None:
@@ -240,10 +268,17 @@ class Leader:
             before = log.committed_membership[1]
             log.commit(index)
             self._tell_removed(before)
+            self._tell_commit()
             if log.membership_index <= index and state.id not in log.membership.voters:
+                self._commit_news_at = state.now
                 self.flush()  # last message as leader: the others learn of the commit
                 return Become(Role.FOLLOWER)  # removed from the group (dissertation, 4.2.2)
         return None
+
+    def _tell_commit(self) -> None:
+        """Tell members of a commit soon; those that get entries before learn it from these."""
+        if self._commit_news_at is None:
+            self._commit_news_at = self.state.now + self.state.options.commit_delay
 
     def _tell_removed(self, before: Membership) -> None:
         """Tell the members that a committed change has removed; they get no entries any more."""

@@ -134,6 +134,15 @@ class Log:
             taken.append(entry)
         return tuple(taken)
 
+    def size_from(self, first: int, enough: int) -> int:
+        """Return the size of the entries from `first` on, counted until it is `enough`."""
+        size = 0
+        for index in range(first, self.last_index + 1):
+            size += self._entry(index).size
+            if size >= enough:
+                break
+        return size
+
     def _entry(self, index: int) -> Entry:
         age = self.last_index - index
         return self._tail[-1 - age] if age < len(self._tail) else self._read(index)

@@ -126,17 +126,21 @@ class Node:
     def ready(self) -> Ready:
         """Return the work since the last call."""
         state = self._state
-        self._role.flush()
-        role = RoleChange(self._role.role, state.term, state.leader)
+        sync = self._role.flush()
+        told = self._told_role
+        role = None
+        if told is None or told.role is not self._role.role or told.term != state.term or told.leader != state.leader:
+            role = self._told_role = RoleChange(self._role.role, state.term, state.leader)
         commit_index = state.log.commit_index
         ready = Ready(
             state.outbox.take_hard_state(),
             state.log.take_write(),
             state.outbox.take_messages(),
             commit_index if commit_index != self._told_commit else None,
-            role if role != self._told_role else None,
+            role,
+            sync,
         )
-        self._told_commit, self._told_role = commit_index, role
+        self._told_commit = commit_index
         return ready
 
     @property

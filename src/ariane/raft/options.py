@@ -21,6 +21,8 @@ class Options:
     max_batch_bytes: int = 1 << 20  # a single larger entry is sent alone
     max_inflight_entries: int = 8192
     max_inflight_bytes: int = 8 << 20
+    gather_bytes: int = 0  # while a member owes an answer, less than this waits for it: one sync stores more entries
+    commit_delay: int = 0  # how long news of a commit may wait for entries to travel with
     max_uncommitted_entries: int = 10_000
     cached_entries: int = 4096  # newest entries kept in memory; older ones are read from the driver
 
@@ -37,5 +39,7 @@ class Options:
         for name in ("max_batch_entries", "max_batch_bytes", "max_inflight_entries", "max_inflight_bytes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.gather_bytes < 0 or self.commit_delay < 0:
+            raise ValueError("gather_bytes and commit_delay must not be negative")
         if self.max_uncommitted_entries < 1 or self.cached_entries < 1:
             raise ValueError("max_uncommitted_entries and cached_entries must be at least 1")

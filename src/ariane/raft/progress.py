@@ -51,6 +51,11 @@ class Progress:
             return 0, 0
         return min(entries, options.max_batch_entries), min(size, options.max_batch_bytes)
 
+    @property
+    def owes_answer(self) -> bool:
+        """Whether entries are in flight."""
+        return bool(self._inflight)
+
     def sent(self, entries: Sequence[Entry]) -> None:
         """Record entries in flight, so that the next message continues after them."""
         size = sum(entry.size for entry in entries)

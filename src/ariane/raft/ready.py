@@ -22,6 +22,7 @@ class Ready(NamedTuple):
     `hard_state`: store it durably, then call `Node.vote_stored` with it.
     `write`: change the log files, make that durable, then call `Node.persisted` with its number. A truncation must be
     durable before entries are written in its place.
+    `sync`: whether to sync what was written; otherwise a later `Ready` says so, and one sync stores more entries.
     `messages`: send them; they may be lost.
     `commit_index`: entries up to here are committed: acknowledge and dispatch them.
     `role`: the member's new role. A leader proposes an entry of its own at once, or nothing of earlier terms commits.
@@ -32,6 +33,7 @@ class Ready(NamedTuple):
     messages: tuple[Message, ...]
     commit_index: int | None
     role: RoleChange | None
+    sync: bool
 
     def __bool__(self) -> bool:
         return bool(self.hard_state or self.write or self.messages or self.role) or self.commit_index is not None

@@ -45,7 +45,7 @@ class Member:
         self.paused: list[Callable[[], None]] | None = None  # what waits for the end of a pause
         self._timer = 0
         self._waiting: dict[int, int] = {}  # proposals of this leader: position by index
-        self._written = self._syncing = self._synced = 0  # numbers of log writes
+        self._written = self._to_sync = self._syncing = self._synced = 0  # numbers of log writes
         self._commit = -1
         self._to_store: list[HardState] = []
 
@@ -62,7 +62,7 @@ class Member:
         self.node = Node(self.name, log, hard_state, world.options, world.jitter, self.now())
         self._timer = 0
         self._waiting.clear()
-        self._written = self._syncing = self._synced = 0
+        self._written = self._to_sync = self._syncing = self._synced = 0
         self._commit = log.commit_index
         self._to_store = []
         if hard_state.abstaining:
@@ -149,6 +149,8 @@ class Member:
                     return
             disk.append(write.entries)
             self._written = write.number
+        if ready.sync:
+            self._to_sync = self._written
             if self._syncing == self._synced:
                 self._sync()
         for message in ready.messages:
@@ -193,6 +195,8 @@ class Member:
 
     def _sync(self) -> None:
         """Sync the log; what is written meanwhile waits for the next sync."""
+        if self._to_sync <= self._synced:
+            return
         self._syncing = self._written
         self.disk.begin_sync()
         self.later(1 + int(self.world.random.random() * self.sync_time), self._sync_ended)
@@ -201,8 +205,7 @@ class Member:
         assert self.node
         number = self._synced = self._syncing
         self.disk.end_sync()
-        if self._written != number:
-            self._sync()
+        self._sync()
         self.node.tick(self.now())
         self.node.persisted(number)
         self.work()

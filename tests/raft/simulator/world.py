@@ -55,6 +55,8 @@ class World:
             max_batch_entries=random.choice([1, 3, 100]),
             max_inflight_entries=random.choice([1, 2, 10, 1000]),
             cached_entries=random.choice([1, 10, 1000]),
+            gather_bytes=random.choice([0, 0, 250, 1 << 16]),
+            commit_delay=random.choice([0, 0, 20, 150]),
         )
         names = [chr(ord("a") + number) for number in range(voters or random.choice([1, 2, 3, 3, 3, 3, 3, 4, 5, 5]))]
         self.first_membership = Membership(frozenset(names))
