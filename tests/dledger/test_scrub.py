@@ -81,6 +81,7 @@ async def test_a_damaged_index_is_written_again_from_the_entries(group: Group) -
     await group.same_everywhere(await group.fill(50))
     damaged = next(iter(group.running.values()))
     before = place(damaged, 30)
+    damaged.files.log.index.flush()
     flip(damaged.files.folder / "index" / f"{0:020}", 30 * INDEX_UNIT.size + 9)
     await until(lambda: damaged.files.log.index.get(30) == before)
     flip(damaged.files.folder / "index" / f"{0:020}", 30 * INDEX_UNIT.size + 9)

@@ -9,12 +9,14 @@ from ariane.env import Files, PlainFile
 from ariane.store.layout import file_name, log_names
 
 _OPEN: Final = 4  # files kept open
+_TAIL: Final = 1 << 16  # bytes of units that are collected before they are written
 
 
 class LedgerIndex:
     """Units of 32 bytes in sparse files of one size, named by the offset of their first byte.
 
-    `put` collects consecutive units; `flush` writes them.
+    `put` collects consecutive units, from which the newest entries are found without reading a file. They are written
+    when there are many, and by `flush`: a checkpoint needs them in the files, recovery completes what came after it.
     """
 
     def __init__(self, folder: Path, files: Files, file_units: int = INDEX_FILE_UNITS) -> None:
@@ -33,7 +35,8 @@ class LedgerIndex:
 
     def put(self, index: int, position: int, size: int, term: int) -> None:
         """Add the position of an entry."""
-        if self._tail and index != self._tail_index + len(self._tail) // INDEX_UNIT.size:
+        following = self._tail_index + len(self._tail) // INDEX_UNIT.size
+        if self._tail and (index != following or len(self._tail) >= _TAIL):
             self.flush()
         if not self._tail:
             self._tail_index = index
@@ -57,12 +60,18 @@ class LedgerIndex:
 
     def units(self, first: int, count: int) -> list[tuple[int, int, int] | None]:
         """Position, size and term of entries from `first` on: at least one of them, and not across a file."""
-        self.flush()
+        raw: bytes | bytearray
         at = first * INDEX_UNIT.size
-        base = at - at % self._file_size
-        if base not in self._open and not self._files.exists(self._folder / file_name(base)):
-            return [None]
-        raw = self._file(base).pread(at - base, min(count * INDEX_UNIT.size, base + self._file_size - at))
+        in_tail = (first - self._tail_index) * INDEX_UNIT.size
+        if 0 <= in_tail < len(self._tail):
+            raw = self._tail[in_tail : in_tail + count * INDEX_UNIT.size]
+        else:
+            if in_tail < 0 < in_tail + count * INDEX_UNIT.size:
+                self.flush()
+            base = at - at % self._file_size
+            if base not in self._open and not self._files.exists(self._folder / file_name(base)):
+                return [None]
+            raw = self._file(base).pread(at - base, min(count * INDEX_UNIT.size, base + self._file_size - at))
         found = INDEX_UNIT.iter_unpack(raw[: len(raw) - len(raw) % INDEX_UNIT.size])
         return [
             (position, size, term) if magic == MAGIC and index == first + number and size > 0 else None

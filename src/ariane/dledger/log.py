@@ -253,7 +253,6 @@ class LedgerLog(CommitLog):
                 self.first_index = first
             for number, (position, size) in enumerate(own):
                 self.index.put(first + number, position, size, self.entries.term)
-            self.index.flush()
             if self.appended is not None:
                 self.appended(own)
         return True
