@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,10 @@ def record(index: int, term: int, position: int, body: bytes = b"x" * 100) -> by
     return ENTRY_HEADER.pack(1, 48 + len(body), index, term, position, 0, 0, 0, len(body)) + body
 
 
+def records(entries: Sequence[Entry]) -> bytes:
+    return b"".join(record(e.index, e.term, 700 if e.position < 0 else e.position) for e in entries)
+
+
 MESSAGES: list[Message] = [
     RequestVote("n1", "n0", 3, 5, 2),
     Heartbeat("n1", "n0", 3, 5, 17),
@@ -39,10 +43,7 @@ MESSAGES: list[Message] = [
 
 
 def encoded(message: Message) -> bytes:
-    def read(entry: Entry) -> bytes:
-        return record(entry.index, entry.term, 700 if entry.position < 0 else entry.position)
-
-    found = encode("g", message, read)
+    found = encode("g", message, records)
     assert found is not None
     return found
 
@@ -81,7 +82,7 @@ async def test_a_group_goes_on_whatever_reaches_its_ports(group: Group) -> None:
     bodies = [
         b"",
         b"\xff" * 50,
-        encode("g", wrong, lambda entry: record(entry.index, entry.term, entry.position)) or b"",
+        encode("g", wrong, records) or b"",
         encode("other", MESSAGES[0], lambda _: None) or b"",
     ]
     pushes = [

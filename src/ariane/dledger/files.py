@@ -1,6 +1,6 @@
 """The files of one member: `<root>/dledger-<id>` with `data`, `index`, `currterm` and `checkpoint`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ariane.dledger.entry import ENTRY_HEADER, INDEX_FILE_UNITS, LedgerFraming
@@ -128,6 +128,26 @@ class LedgerFiles:
             raise KeyError(f"entry {index} is not in the ledger")
         position, size, term = found
         return Entry(index, term, position, size)
+
+    def records(self, entries: Sequence[Entry]) -> bytes | None:
+        """The bytes of consecutive entries, given with their positions or -1; None when one was deleted."""
+        parts: list[bytes | None] = []
+        start = end = 0  # of the entries that follow each other in one file: they are read at once
+        for entry in entries:
+            if entry.position < 0:
+                try:
+                    entry = self.entry(entry.index)
+                except KeyError:
+                    return None
+            if entry.position != end:
+                if start < end:
+                    parts.append(self.log.record(start, end - start))
+                start = entry.position
+            end = entry.position + entry.size
+        if start < end:
+            parts.append(self.log.record(start, end - start))
+        known = [part for part in parts if part is not None]
+        return b"".join(known) if len(known) == len(parts) else None
 
     def save_hard_state(self, state: HardState) -> None:
         """Store term and vote durably; blocks."""

@@ -7,7 +7,7 @@ the core's work is done at once (`_work`), so that files, role and core never di
 import asyncio
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from ariane.dledger.apache_requests import ApacheRequests
@@ -512,8 +512,7 @@ class Member:
                     self._writer.write(ready.write, self._incoming)
                 if ready.sync:
                     self._writer.sync()
-                for message in ready.messages:
-                    self._send(message)
+                self._send(ready.messages)
                 if ready.role is not None:
                     self._role_changed(ready.role)
                 if ready.commit_index is not None:
@@ -530,25 +529,25 @@ class Member:
         self._timer_at = deadline
         self._timer = asyncio.get_running_loop().call_later(delay + 0.001, self._tick)
 
-    def _send(self, message: Message) -> None:
-        peer = self.peers.get(message.target)
-        if peer is None:
-            return
-        if peer.kind is PeerKind.APACHE:
-            self._apache.send(peer, message)
-        elif peer.ready and peer.kind is PeerKind.ARIANE:
-            body = encode(self.options.group, message, self.record)
-            if body is not None:
-                peer.oneway(RAFT_CODE, body)
+    def _send(self, messages: Sequence[Message]) -> None:
+        """Send messages; the same one to several members is encoded once."""
+        encoded: Message | None = None
+        body: bytes | None = None
+        for message in messages:
+            peer = self.peers.get(message.target)
+            if peer is None:
+                continue
+            if peer.kind is PeerKind.APACHE:
+                self._apache.send(peer, message)
+            elif peer.ready and peer.kind is PeerKind.ARIANE:
+                if encoded is None or type(encoded) is not type(message) or encoded[2:] != message[2:]:
+                    encoded, body = message, encode(self.options.group, message, self._files.records)
+                if body is not None:
+                    peer.oneway(RAFT_CODE, body)
 
     def record(self, entry: Entry) -> bytes | None:
         """The bytes of an entry; None when it was deleted."""
-        if entry.position < 0:
-            try:
-                entry = self._files.entry(entry.index)
-            except KeyError:
-                return None
-        return self._files.log.record(entry.position, entry.size)
+        return self._files.records([entry])
 
     def persisted(self, number: int) -> None:
         """The log writes up to this number are durable."""

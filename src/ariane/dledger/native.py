@@ -4,7 +4,7 @@ An entry is sent as it is stored, header and body, so that a leader sends slices
 understand this form; `apache` has theirs.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from struct import Struct
 from struct import error as StructError
 from typing import Final
@@ -50,21 +50,18 @@ Records = dict[tuple[int, int], bytes]
 """The bytes of entries by index and term."""
 
 
-def encode(group: str, message: Message, read: Callable[[Entry], bytes | None]) -> bytes | None:
-    """The body of a request; `read` gives the bytes of an entry. None when an entry was deleted meanwhile."""
+def encode(group: str, message: Message, read: Callable[[Sequence[Entry]], bytes | None]) -> bytes | None:
+    """The body of a request; `read` gives the bytes of entries. None when one was deleted meanwhile."""
     kind, body = _KINDS[type(message)]
     name, source = group.encode(), message.source.encode()
     head = _ENVELOPE.pack(kind, len(name), len(source)) + name + source
     if isinstance(message, AppendEntries):
         fields = (message.term, message.prev_log_index, message.prev_log_term, message.leader_commit)
-        records = [read(entry) for entry in message.entries]
-        known = [record for record in records if record is not None]
-        if len(known) < len(records):
-            return None
-        return b"".join((head, body.pack(*fields, len(records)), *known))
+        records = read(message.entries)
+        return None if records is None else b"".join((head, body.pack(*fields, len(message.entries)), records))
     if isinstance(message, ResetLog):
         start = message.start
-        record = read(Entry(start.index - 1, start.previous_term, -1, 0))
+        record = read([Entry(start.index - 1, start.previous_term, -1, 0)])
         return None if record is None else head + body.pack(message.term) + record + encode_members(start.membership)
     return head + body.pack(*message[2:])
 
