@@ -64,7 +64,7 @@ deep: setup-test  ## run all tests with every kill where `make test` takes a sam
 PLAIN_CLIENT := $(addprefix tests/client/test_,decoding.py process_queue.py back_pressure.py blocking.py send.py consume.py)
 test-plain: setup-test  ## run the quick part of the tests without the compiled modules
 	@rm -rf .cache/plain && mkdir -p .cache && cp -r src .cache/plain && find .cache/plain -name '*.so' -delete
-	@PYTHONPATH=.cache/plain $(BIN)/pytest -q $(PARALLEL) $(ARGS) tests/protocol tests/remoting tests/broker $(PLAIN_CLIENT)
+	@PYTHONPATH=.cache/plain $(BIN)/pytest -q $(PARALLEL) $(ARGS) tests/protocol tests/remoting tests/broker tests/raft $(PLAIN_CLIENT)
 
 lint: setup-test  ## ruff, format, mypy strict, and the layers of the design
 	@$(BIN)/ruff check .

@@ -54,7 +54,7 @@ class Scenario:
     def do_group(self, voters: str, *words: str) -> None:
         """Start a group."""
         pairs = [word.split("=") for word in words if "=" in word]
-        options = replace(OPTIONS, **{key: int(value) for key, value in pairs})  # type: ignore[arg-type]
+        options = replace(OPTIONS, **{key: type(getattr(OPTIONS, key))(int(value)) for key, value in pairs})  # type: ignore[arg-type]
         names = dict(zip(words[::2], words[1::2], strict=False))
         self.group = Group(voters, names.get("learners", ""), options, names.get("others", ""))
 

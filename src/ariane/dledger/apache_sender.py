@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from ariane.dledger import wire
 from ariane.dledger.apache_requests import Core
-from ariane.dledger.entry import ENTRY_HEADER, header_at
+from ariane.dledger.entry import ENTRY_HEADER, MAGIC, header_at
 from ariane.dledger.peers import Peer
 from ariane.errors import ArianeError
 from ariane.raft import (
@@ -229,7 +229,7 @@ class ApacheSender:
             body=record[ENTRY_HEADER.size :],
             channel=header.channel,
             index=header.index,
-            magic=header.magic,
+            magic=MAGIC,
             pos=header.position,
             size=header.size,
             term=header.term,

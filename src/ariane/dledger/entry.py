@@ -5,7 +5,6 @@ body. A filler ends a file whose remaining space is too short. An index file hol
 32 bytes, the one of entry i at i * 32.
 """
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
@@ -20,6 +19,7 @@ from ariane.store.units.reading import END_OF_FILE, NOTHING, UNIT
 ENTRY_HEADER: Final = Struct(
     ">iiqqqiiii"
 )  # magic, size, index, term, position, channel, chain crc, body crc, body size
+_SIZES: Final = Struct(">ii36xi")  # magic, size, body size of a header
 INDEX_UNIT: Final = Struct(">iqiqq")  # magic, position, size, index, term
 FILLER: Final = Struct(">ii")  # magic, size
 MAGIC: Final = 1
@@ -29,29 +29,49 @@ BODY_CRC: Final = Struct(">I")
 INDEX_FILE_UNITS: Final = 5 * 1024 * 1024
 
 
-@dataclass(slots=True)
 class EntryHeader:
     """The header of an entry. Apache's nodes write 0 for all checksums; ours write that of the body."""
 
-    magic: int
+    __slots__ = ("body_crc", "body_size", "chain_crc", "channel", "index", "position", "size", "term")
+
+    def __init__(
+        self,
+        size: int,
+        index: int,
+        term: int,
+        position: int,
+        channel: int,
+        chain_crc: int,
+        body_crc: int,
+        body_size: int,
+    ) -> None:
+        self.size = size
+        self.index = index
+        self.term = term
+        self.position = position
+        self.channel = channel
+        self.chain_crc = chain_crc
+        self.body_crc = body_crc
+        self.body_size = body_size
+
+
+def size_at(memory: memoryview, at: int) -> int:
+    """The size of the entry at position `at` of a file with its header; 0 when there is none that is consistent."""
+    if at + ENTRY_HEADER.size > len(memory):
+        return 0
     size: int
-    index: int
-    term: int
-    position: int
-    channel: int
-    chain_crc: int
-    body_crc: int
-    body_size: int
+    magic, size, body_size = _SIZES.unpack_from(memory, at)
+    if magic != MAGIC or body_size <= 0 or body_size + ENTRY_HEADER.size != size or at + size > len(memory):
+        return 0
+    return size
 
 
 def header_at(memory: memoryview, at: int) -> EntryHeader | None:
     """The header of the entry at position `at` of a file; None when there is none that is consistent."""
-    if at + ENTRY_HEADER.size > len(memory):
+    if not size_at(memory, at):
         return None
-    header = EntryHeader(*ENTRY_HEADER.unpack_from(memory, at))
-    if header.magic != MAGIC or header.body_size <= 0 or header.body_size + ENTRY_HEADER.size != header.size:
-        return None
-    return header if at + header.size <= len(memory) else None
+    _, size, index, term, position, channel, chain_crc, body_crc, body_size = ENTRY_HEADER.unpack_from(memory, at)
+    return EntryHeader(size, index, term, position, channel, chain_crc, body_crc, body_size)
 
 
 def body_is_whole(header: EntryHeader, body: memoryview) -> bool:
@@ -104,4 +124,4 @@ class LedgerFraming:
             return END_OF_FILE
         if FILLER.unpack_from(memory, at)[0] == FILLER_MAGIC:
             return END_OF_FILE
-        return NOTHING if header_at(memory, at) is None else UNIT
+        return UNIT if size_at(memory, at) else NOTHING

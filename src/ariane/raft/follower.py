@@ -17,9 +17,8 @@ from ariane.raft.state import Become, Role, State
 class Follower:
     """A follower in one term."""
 
-    role = Role.FOLLOWER
-
     def __init__(self, state: State, election_deadline: int | None = None) -> None:
+        self.role = Role.FOLLOWER
         self.state = state
         self.election_deadline = state.election_deadline() if election_deadline is None else election_deadline
         self.matched = NO_INDEX  # the log is known to match the leader's of this term up to here

@@ -23,9 +23,8 @@ from ariane.raft.state import Become, Role, State
 class Leader:
     """The leader of one term."""
 
-    role = Role.LEADER
-
     def __init__(self, state: State) -> None:
+        self.role = Role.LEADER
         self.state = state
         state.leader = state.id
         self.progress: dict[str, Progress] = {}

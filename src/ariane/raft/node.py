@@ -135,10 +135,10 @@ class Node:
         ready = Ready(
             state.outbox.take_hard_state(),
             state.log.take_write(),
+            sync,
             state.outbox.take_messages(),
             commit_index if commit_index != self._told_commit else None,
             role,
-            sync,
         )
         self._told_commit = commit_index
         return ready

@@ -16,8 +16,8 @@ class RoleChange(NamedTuple):
     leader: str | None  # None while none is known
 
 
-class Ready(NamedTuple):
-    """Work for the driver. The parts are independent: messages never wait for the writes beside them.
+class Ready:
+    """Work for the driver; false when there is none. The parts are independent: messages never wait for the writes.
 
     `hard_state`: store it durably, then call `Node.vote_stored` with it.
     `write`: change the log files, make that durable, then call `Node.persisted` with its number. A truncation must be
@@ -28,12 +28,23 @@ class Ready(NamedTuple):
     `role`: the member's new role. A leader proposes an entry of its own at once, or nothing of earlier terms commits.
     """
 
-    hard_state: HardState | None
-    write: Write | None
-    messages: tuple[Message, ...]
-    commit_index: int | None
-    role: RoleChange | None
-    sync: bool
+    __slots__ = ("commit_index", "hard_state", "messages", "role", "sync", "write")
+
+    def __init__(
+        self,
+        hard_state: HardState | None,
+        write: Write | None,
+        sync: bool,
+        messages: tuple[Message, ...],
+        commit_index: int | None,
+        role: RoleChange | None,
+    ) -> None:
+        self.hard_state = hard_state
+        self.write = write
+        self.sync = sync
+        self.messages = messages
+        self.commit_index = commit_index
+        self.role = role
 
     def __bool__(self) -> bool:
         return bool(self.hard_state or self.write or self.messages or self.role) or self.commit_index is not None
