@@ -64,9 +64,9 @@ class Admin(Lifecycle):
         """The options of this client."""
         return self._client.options
 
-    def cluster_info(self) -> ClusterInfo:
-        """Brokers and clusters."""
-        return self._portal.run(self._client.cluster_info())
+    def cluster_info(self, name_server: str | None = None) -> ClusterInfo:
+        """Brokers and clusters, as a name server has them: this one, or the one in use."""
+        return self._portal.run(self._client.cluster_info(name_server))
 
     def masters(self, cluster: str | None = None) -> list[str]:
         """The addresses of all masters, or of one cluster's; ClientError when there is no such cluster."""
