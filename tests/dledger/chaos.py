@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ariane import Message, aio
-from ariane.dledger.wire import METADATA, Metadata
+from ariane.dledger.peers.wire import METADATA, Metadata
 from ariane.env import SystemClock
 from ariane.errors import ArianeError
 from ariane.protocol.codes import RequestCode, ResponseCode

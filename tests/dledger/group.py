@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from ariane.dledger.files import LedgerFiles, ledger_folder
+from ariane.dledger.storage.files import LedgerFiles, ledger_folder
 from ariane.dledger.member import Member
 from ariane.dledger.options import MemberOptions
 from ariane.env import Env

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ariane.broker.server import Broker
-from ariane.dledger.files import LedgerFiles, ledger_folder
-from ariane.dledger.plain_part import PlainPart
+from ariane.dledger.storage.files import LedgerFiles, ledger_folder
+from ariane.dledger.storage.plain_part import PlainPart
 from ariane.env import Env, Files, ManualClock, SystemFiles
 from ariane.protocol.units import decode_unit
 from ariane.store import GetStatus, MessageStore, StoreOptions

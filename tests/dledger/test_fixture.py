@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ariane.dledger.files import LedgerFiles, ledger_folder
+from ariane.dledger.storage.files import LedgerFiles, ledger_folder
 from ariane.env import Env
 from ariane.raft import HardState, Membership
 from ariane.store import MessageStore, StoreOptions

@@ -3,7 +3,7 @@
 import random
 from pathlib import Path
 
-from ariane.dledger.index import LedgerIndex
+from ariane.dledger.storage.index import LedgerIndex
 from ariane.env import SystemFiles
 
 UNITS = 1 << 12  # of a file

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ariane.dledger.files import LedgerFiles, ledger_folder
+from ariane.dledger.storage.files import LedgerFiles, ledger_folder
 from ariane.env import Env
 from ariane.store import MessageStore, PutStatus, StoreOptions
 from ariane.testing import faults

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ariane.dledger.entry import ENTRY_HEADER, INDEX_UNIT
+from ariane.dledger.storage.entry import ENTRY_HEADER, INDEX_UNIT
 from ariane.dledger.group_status import GroupClient
 from ariane.dledger.scrub import ENTRY_CODE, is_whole
 from ariane.env import SystemClock

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ariane.dledger import wire
+from ariane.dledger.peers import wire
 from ariane.errors import ProtocolError
 
 RECORDED = Path(__file__).parent.parent / "fixtures" / "wire-dledger.jsonl.gz"

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from ariane.dledger.entry import ENTRY_HEADER, LedgerFraming
-from ariane.dledger.index import LedgerIndex
-from ariane.dledger.log import NO_LIMIT, LedgerLog
+from ariane.dledger.storage.entry import ENTRY_HEADER, LedgerFraming
+from ariane.dledger.storage.index import LedgerIndex
+from ariane.dledger.storage.log import NO_LIMIT, LedgerLog
 from ariane.env import Env, Files, ManualClock
 from ariane.store import MessageStore, StoreOptions
 from ariane.store.log import CommitLog, LogFactory

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ariane.dledger.entry import ENTRY_HEADER
+from ariane.dledger.storage.entry import ENTRY_HEADER
 from ariane.protocol.checksum import crc32
 from ariane.protocol.units import decode_unit
 from ariane.store import MessageStore, PutStatus

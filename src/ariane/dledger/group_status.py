@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from ariane.dledger.wire import (
+from ariane.dledger.peers.wire import (
     CHANGE_MEMBERS,
     LEADERSHIP_TRANSFER,
     METADATA,

@@ -26,8 +26,8 @@ from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.offsets import OffsetTable
 from ariane.broker.tables.persistence import Done, Persistence
 from ariane.broker.tables.topics import TopicTable
-from ariane.dledger.log import LedgerLog
-from ariane.dledger.term_entry import is_term_entry
+from ariane.dledger.storage.log import LedgerLog
+from ariane.dledger.storage.term_entry import is_term_entry
 from ariane.env import Clock
 from ariane.errors import ArianeError, ProtocolError
 from ariane.protocol.bodies import ConsumerOffsetTable, SubscriptionGroupTable, TopicConfigTable

@@ -9,8 +9,8 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final
 
-from ariane.dledger.configuration import decode_members, encode_members, membership_of
-from ariane.dledger.entry import ENTRY_HEADER, EntryHeader, body_is_whole, header_at
+from ariane.dledger.storage.configuration import decode_members, encode_members, membership_of
+from ariane.dledger.storage.entry import ENTRY_HEADER, EntryHeader, body_is_whole, header_at
 from ariane.errors import ProtocolError
 from ariane.raft import (
     AppendEntries,

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from ariane.dledger.configuration import Members
+from ariane.dledger.storage.configuration import Members
 from ariane.env import Files
 from ariane.errors import ProtocolError
 from ariane.raft import NO_INDEX, NO_TERM, Membership

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ariane.dledger.entry import (
+from ariane.dledger.storage.entry import (
     BODY_CRC,
     BODY_CRC_AT,
     ENTRY_HEADER,
@@ -22,8 +22,8 @@ from ariane.dledger.entry import (
     header_at,
     unit_is_whole,
 )
-from ariane.dledger.index import LedgerIndex
-from ariane.dledger.plain_part import PlainPart
+from ariane.dledger.storage.index import LedgerIndex
+from ariane.dledger.storage.plain_part import PlainPart
 from ariane.env import Files
 from ariane.protocol.checksum import crc32
 from ariane.store.layout import file_name

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ariane.dledger.peers import Peer
-from ariane.dledger.wire import Metadata
+from ariane.dledger.peers.peer import Peer
+from ariane.dledger.peers.wire import Metadata
 from ariane.errors import ArianeError
 from ariane.raft import Membership
 from ariane.remoting import parse_address

@@ -6,8 +6,8 @@ it like any other and no consumer sees it.
 
 from typing import Final
 
-from ariane.dledger.entry import ENTRY_HEADER
-from ariane.dledger.log import LedgerLog
+from ariane.dledger.storage.entry import ENTRY_HEADER
+from ariane.dledger.storage.log import LedgerLog
 from ariane.errors import ProtocolError
 from ariane.protocol.units import TRANSACTION_ROLLBACK, Unit, decode_unit, encode_unit, unit_size
 

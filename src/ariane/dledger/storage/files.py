@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ariane.dledger.entry import ENTRY_HEADER, INDEX_FILE_UNITS, LedgerFraming
-from ariane.dledger.index import LedgerIndex
-from ariane.dledger.log import LedgerLog
-from ariane.dledger.members_file import MembersFile, Stored
-from ariane.dledger.plain_part import PlainPart
-from ariane.dledger.state_files import (
+from ariane.dledger.storage.entry import ENTRY_HEADER, INDEX_FILE_UNITS, LedgerFraming
+from ariane.dledger.storage.index import LedgerIndex
+from ariane.dledger.storage.log import LedgerLog
+from ariane.dledger.storage.members_file import MembersFile, Stored
+from ariane.dledger.storage.plain_part import PlainPart
+from ariane.dledger.storage.state_files import (
     LedgerCheckpoint,
     load_checkpoint,
     load_hard_state,

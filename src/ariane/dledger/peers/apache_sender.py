@@ -14,10 +14,10 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from ariane.dledger import wire
-from ariane.dledger.apache_requests import Core
-from ariane.dledger.entry import ENTRY_HEADER, MAGIC, header_at
-from ariane.dledger.peers import Peer
+from ariane.dledger.peers import wire
+from ariane.dledger.peers.apache_requests import Core
+from ariane.dledger.storage.entry import ENTRY_HEADER, MAGIC, header_at
+from ariane.dledger.peers.peer import Peer
 from ariane.errors import ArianeError
 from ariane.raft import (
     AppendEntries,

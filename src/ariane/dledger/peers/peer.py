@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from ariane.dledger.wire import METADATA, Metadata
+from ariane.dledger.peers.wire import METADATA, Metadata
 from ariane.env import Clock
 from ariane.errors import ArianeError, ResponseError
 from ariane.protocol.codes import ResponseCode

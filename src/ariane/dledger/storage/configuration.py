@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from ariane.dledger.entry import ENTRY_HEADER, header_at
-from ariane.dledger.log import LedgerLog
-from ariane.dledger.term_entry import append_hidden
+from ariane.dledger.storage.entry import ENTRY_HEADER, header_at
+from ariane.dledger.storage.log import LedgerLog
+from ariane.dledger.storage.term_entry import append_hidden
 from ariane.errors import ProtocolError
 from ariane.protocol.units import decode_unit
 from ariane.raft import Membership

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ariane.dledger.entry import INDEX_FILE_UNITS, INDEX_UNIT, MAGIC
+from ariane.dledger.storage.entry import INDEX_FILE_UNITS, INDEX_UNIT, MAGIC
 from ariane.env import Files, PlainFile
 from ariane.store.layout import file_name, log_names
 
