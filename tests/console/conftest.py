@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ariane import Admin, Message, Producer
-from ariane.console.guard import COOKIE
+from ariane.console.people.guard import COOKIE
 from tests.cluster import Cluster, cluster
 from tests.console.site import PASSWORD, Site, start_site, write_users
 

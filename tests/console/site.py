@@ -14,8 +14,8 @@ from typing import Any
 
 import httpx
 
+from ariane.console.people.users import Users
 from ariane.console.rights import Role
-from ariane.console.users import Users
 
 PASSWORD = "correct horse battery"
 

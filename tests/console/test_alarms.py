@@ -16,12 +16,12 @@ from aiosmtpd.controller import Controller
 
 from ariane.client.admin.brokers import BrokerStatus
 from ariane.console import history as history_module
-from ariane.console.alarms import Alarm, AlarmRules, Alarms, Notice, RulesFile
 from ariane.console.cluster import GroupRow
 from ariane.console.config_file import ConfigFile, MailOptions, WebhookOptions, read_config
-from ariane.console.history import History
-from ariane.console.notices import Notifier, letter, posted
-from ariane.console.sampler import Sample, Sampler
+from ariane.console.watch.alarms import Alarm, AlarmRules, Alarms, Notice, RulesFile
+from ariane.console.watch.history import History
+from ariane.console.watch.notices import Notifier, letter, posted
+from ariane.console.watch.sampler import Sample, Sampler
 from ariane.env import Env, ManualClock
 from ariane.errors import ConfigError
 from tests.peers import free_port

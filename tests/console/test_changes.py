@@ -12,19 +12,19 @@ import pytest
 from ariane.aio import Producer
 from ariane.client.options import ClientOptions
 from ariane.console.access import Account
-from ariane.console.alarms import AlarmRules, RulesFile
 from ariane.console.audit import AuditLog
 from ariane.console.change import Stale
 from ariane.console.changes import Changes
 from ariane.console.cluster import Cluster
 from ariane.console.config_file import ConfigFile
-from ariane.console.notices import Notifier
 from ariane.console.pages.delays import EDGE_NAMES, delays
 from ariane.console.pages.tables import csv_text
+from ariane.console.people.sessions import Sessions
+from ariane.console.people.users import Users
+from ariane.console.people.visitor import SessionEnded, Visitor
 from ariane.console.rights import CHANGES, Forbidden, Role
-from ariane.console.sessions import Sessions
-from ariane.console.users import Users
-from ariane.console.visitor import SessionEnded, Visitor
+from ariane.console.watch.alarms import AlarmRules, RulesFile
+from ariane.console.watch.notices import Notifier
 from ariane.env import Env
 from ariane.errors import ArianeError, ClientError
 from ariane.message import Message, MessageQueue, ReceivedMessage

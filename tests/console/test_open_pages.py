@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from ariane import Admin, Message, Producer
+from ariane.console.people.users import Users
 from ariane.console.rights import Role
-from ariane.console.users import Users
 from tests.cluster import running_cluster
 from tests.console.conftest import Tab, opened_tab
 from tests.console.site import PASSWORD, Site, start_site, write_users

@@ -8,11 +8,11 @@ import httpx
 import pytest
 from nicegui import __version__ as nicegui_version
 
+from ariane.console.people.sessions import FAILURES, WINDOW, Guesses, Sessions
+from ariane.console.people.users import UserError, Users, hash_password, is_password
 from ariane.console.rights import PAGES, Role, may_see
 from ariane.console.server import BUILDERS
-from ariane.console.sessions import FAILURES, WINDOW, Guesses, Sessions
 from ariane.console.texts import catalogue
-from ariane.console.users import UserError, Users, hash_password, is_password
 from ariane.env import ManualClock
 from ariane.errors import ConfigError
 from tests.cluster import Cluster

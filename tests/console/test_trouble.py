@@ -10,18 +10,18 @@ import pytest
 
 from ariane.client.options import ClientOptions
 from ariane.console import audit as audit_module
-from ariane.console.alarms import AlarmRules
 from ariane.console.audit import AuditFailed, AuditLog
 from ariane.console.config_file import ConfigFile
-from ariane.console.database import open_database
-from ariane.console.history import History
-from ariane.console.notices import Notifier
 from ariane.console.options import ConsoleOptions
 from ariane.console.pages.messages import MOST_BODY, body_forms
+from ariane.console.people.users import Users
 from ariane.console.rights import Role
-from ariane.console.sampler import Sample, Sampler
 from ariane.console.server import Console
-from ariane.console.users import Users
+from ariane.console.watch.alarms import AlarmRules
+from ariane.console.watch.database import open_database
+from ariane.console.watch.history import History
+from ariane.console.watch.notices import Notifier
+from ariane.console.watch.sampler import Sample, Sampler
 from ariane.env import Env
 from ariane.errors import ClientError, ConfigError
 from tests.cluster import Cluster as Servers

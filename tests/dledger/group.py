@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from ariane.dledger.storage.files import LedgerFiles, ledger_folder
 from ariane.dledger.member import Member
 from ariane.dledger.options import MemberOptions
+from ariane.dledger.storage.files import LedgerFiles, ledger_folder
 from ariane.env import Env
 from ariane.store import MessageStore, PutStatus, StoreOptions
 from tests.peers import free_port

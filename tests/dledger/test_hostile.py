@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ariane.dledger.peers import wire
-from ariane.dledger.storage.entry import ENTRY_HEADER
 from ariane.dledger.peers.native import RAFT_CODE, decode, encode
+from ariane.dledger.storage.entry import ENTRY_HEADER
 from ariane.env import SystemClock
 from ariane.errors import ArianeError, ProtocolError
 from ariane.protocol.codes import ResponseCode

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ariane.dledger.storage.configuration import CHANNEL, MEMBERS_TOPIC, membership_of
-from ariane.dledger.storage.entry import header_at
 from ariane.dledger.group_status import GroupClient
 from ariane.dledger.peers.wire import MembersRequest
+from ariane.dledger.storage.configuration import CHANNEL, MEMBERS_TOPIC, membership_of
+from ariane.dledger.storage.entry import header_at
 from ariane.env import SystemClock
 from ariane.errors import ClientError
 from ariane.store import PutStatus

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ariane.dledger.storage.entry import ENTRY_HEADER, INDEX_UNIT
 from ariane.dledger.group_status import GroupClient
 from ariane.dledger.scrub import ENTRY_CODE, is_whole
+from ariane.dledger.storage.entry import ENTRY_HEADER, INDEX_UNIT
 from ariane.env import SystemClock
 from ariane.errors import ArianeError
 from ariane.protocol.command import Command

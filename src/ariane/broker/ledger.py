@@ -17,10 +17,10 @@ from ariane.broker.tables.groups import GroupTable
 from ariane.broker.tables.offsets import OffsetTable
 from ariane.broker.tables.persistence import Persistence
 from ariane.broker.tables.topics import TopicTable
-from ariane.dledger.storage.files import LedgerFiles, ledger_folder
 from ariane.dledger.member import Member
 from ariane.dledger.options import MemberOptions, parse_peers
 from ariane.dledger.peers.wire import METADATA, Metadata
+from ariane.dledger.storage.files import LedgerFiles, ledger_folder
 from ariane.env import Env
 from ariane.errors import ArianeError
 from ariane.protocol.bodies import ConsumerOffsetTable, SubscriptionGroupTable, TopicConfigTable

@@ -14,9 +14,9 @@ from ariane.cli.screen import introduce
 from ariane.cli.serve import run, running, until_stopped
 from ariane.client.options import ClientOptions
 from ariane.console.options import ConsoleOptions
+from ariane.console.people.users import Users
 from ariane.console.rights import Role
 from ariane.console.server import FIRST_USER, Console
-from ariane.console.users import Users
 from ariane.env import Env
 from ariane.errors import ConfigError
 

@@ -16,7 +16,7 @@ from ariane.console.access import (
 )
 from ariane.console.change import Door, Stale
 from ariane.console.cluster import Cluster
-from ariane.console.visitor import Visitor
+from ariane.console.people.visitor import Visitor
 from ariane.errors import ArianeError, ClientError
 
 

@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 from ariane.console.audit import AuditLog
 from ariane.console.cluster import Cluster
+from ariane.console.people.visitor import Visitor
 from ariane.console.rights import Forbidden, may_change
-from ariane.console.visitor import Visitor
 from ariane.errors import ArianeError
 
 T = TypeVar("T")

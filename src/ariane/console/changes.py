@@ -12,14 +12,14 @@ from ariane.client.producer.options import ProducerOptions
 from ariane.client.producer.producer import Producer
 from ariane.client.results import SendResult
 from ariane.console.access_changes import AccessChanges
-from ariane.console.alarms import RulesFile
 from ariane.console.audit import AuditLog
 from ariane.console.change import Stale, still
 from ariane.console.cluster import Cluster
-from ariane.console.notices import Notifier
+from ariane.console.people.users import Users
+from ariane.console.people.visitor import Visitor
 from ariane.console.people_changes import PeopleChanges
-from ariane.console.users import Users
-from ariane.console.visitor import Visitor
+from ariane.console.watch.alarms import RulesFile
+from ariane.console.watch.notices import Notifier
 from ariane.errors import ClientError
 from ariane.message import Message, ReceivedMessage, is_valid_name
 from ariane.protocol.bodies import ConsumeMessageDirectlyResult, SubscriptionGroupConfig

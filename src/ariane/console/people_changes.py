@@ -2,13 +2,13 @@
 
 from dataclasses import asdict
 
-from ariane.console.alarms import AlarmRules, Notice, RulesFile
 from ariane.console.audit import AuditLog
 from ariane.console.change import Door, still
-from ariane.console.notices import Notifier
+from ariane.console.people.users import Users
+from ariane.console.people.visitor import Visitor
 from ariane.console.rights import Role
-from ariane.console.users import Users
-from ariane.console.visitor import Visitor
+from ariane.console.watch.alarms import AlarmRules, Notice, RulesFile
+from ariane.console.watch.notices import Notifier
 from ariane.errors import ArianeError
 
 

@@ -17,16 +17,11 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from nicegui import app as ui_app
 from nicegui import ui
 
-from ariane.console.alarms import Alarms, RulesFile
 from ariane.console.audit import AuditLog
 from ariane.console.changes import Changes
 from ariane.console.cluster import Cluster
 from ariane.console.config_file import read_config
-from ariane.console.guard import COOKIE, Guard
-from ariane.console.history import History
 from ariane.console.login import LoginPages, refusal_page
-from ariane.console.notices import Notifier
-from ariane.console.oidc import Oidc
 from ariane.console.options import ConsoleOptions
 from ariane.console.pages.access import access_page
 from ariane.console.pages.alarms import alarms_page
@@ -42,12 +37,17 @@ from ariane.console.pages.people import audit_page, users_page
 from ariane.console.pages.topics import topic_page, topics_page
 from ariane.console.pages.trace import trace_page
 from ariane.console.pages.view import View, page_link
+from ariane.console.people.guard import COOKIE, Guard
+from ariane.console.people.oidc import Oidc
+from ariane.console.people.sessions import Guesses, Sessions
+from ariane.console.people.users import Users
+from ariane.console.people.visitor import Visitor
 from ariane.console.rights import Role, may_see
-from ariane.console.sampler import Sampler
 from ariane.console.schemas import Schemas
-from ariane.console.sessions import Guesses, Sessions
-from ariane.console.users import Users
-from ariane.console.visitor import Visitor
+from ariane.console.watch.alarms import Alarms, RulesFile
+from ariane.console.watch.history import History
+from ariane.console.watch.notices import Notifier
+from ariane.console.watch.sampler import Sampler
 from ariane.env import Env, FileLock, LockHeld
 from ariane.errors import ArianeError, ConfigError, ListenFailed
 

@@ -1,7 +1,7 @@
 """Whether the entries of another member fit into this member's log."""
 
-from ariane.dledger.storage.log import LedgerLog
 from ariane.dledger.peers.native import Records
+from ariane.dledger.storage.log import LedgerLog
 from ariane.raft import AppendEntries, Message, Node, ResetLog
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from ariane.dledger.storage.configuration import Members
 from ariane.dledger.peers.wire import Metadata
+from ariane.dledger.storage.configuration import Members
 from ariane.raft import HardState, Membership
 
 log = logging.getLogger("ariane.dledger")

@@ -10,23 +10,23 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from ariane.dledger.peers.apache_requests import ApacheRequests
-from ariane.dledger.peers.apache_sender import ApacheSender
-from ariane.dledger.storage.configuration import Members, configuration_entry
-from ariane.dledger.storage.files import LedgerFiles
 from ariane.dledger.fitting import begins_elsewhere, fits
 from ariane.dledger.introductions import COPY, Introductions
-from ariane.dledger.storage.log import LedgerLog
-from ariane.dledger.storage.members_file import Stored
 from ariane.dledger.membership_changes import MembershipChanges
-from ariane.dledger.peers.native import RAFT_CODE, Records, decode, encode
 from ariane.dledger.options import MemberOptions
-from ariane.dledger.peers.table import PeerTable
+from ariane.dledger.peers.apache_requests import ApacheRequests
+from ariane.dledger.peers.apache_sender import ApacheSender
+from ariane.dledger.peers.native import RAFT_CODE, Records, decode, encode
 from ariane.dledger.peers.peer import HostGate, Peer, PeerKind
+from ariane.dledger.peers.table import PeerTable
+from ariane.dledger.peers.wire import CHANGE_MEMBERS, ArianeStatus, Metadata
 from ariane.dledger.pending_appends import Committed, PendingAppends
 from ariane.dledger.scrub import ENTRY_CODE, Scrub
+from ariane.dledger.storage.configuration import Members, configuration_entry
+from ariane.dledger.storage.files import LedgerFiles
+from ariane.dledger.storage.log import LedgerLog
+from ariane.dledger.storage.members_file import Stored
 from ariane.dledger.storage.term_entry import term_entry
-from ariane.dledger.peers.wire import CHANGE_MEMBERS, ArianeStatus, Metadata
 from ariane.dledger.writer import LedgerWriter
 from ariane.env import Env
 from ariane.protocol.command import Command

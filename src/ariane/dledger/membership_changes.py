@@ -7,10 +7,10 @@ has caught up and may vote; if the leader is lost meanwhile, the next one does.
 import logging
 from typing import Protocol
 
-from ariane.dledger.peers import wire
 from ariane.dledger.options import MemberOptions
-from ariane.dledger.peers.table import ID, is_address
+from ariane.dledger.peers import wire
 from ariane.dledger.peers.peer import Peer, PeerKind
+from ariane.dledger.peers.table import ID, is_address
 from ariane.protocol.command import Command
 from ariane.raft import Membership, MembershipRefused, Node, NotLeader, RaftError, Role
 from ariane.remoting import Connection

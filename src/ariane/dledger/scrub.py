@@ -12,11 +12,11 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final, Protocol
 
+from ariane.dledger.options import MemberOptions
+from ariane.dledger.peers.peer import Peer, PeerKind
 from ariane.dledger.storage.configuration import CHANNEL, membership_of
 from ariane.dledger.storage.entry import ENTRY_HEADER, MAGIC, body_is_whole, header_at, unit_is_whole
 from ariane.dledger.storage.log import LedgerLog
-from ariane.dledger.options import MemberOptions
-from ariane.dledger.peers.peer import Peer, PeerKind
 from ariane.env import Env
 from ariane.errors import ProtocolError
 from ariane.protocol.command import Command

@@ -5,9 +5,9 @@ import logging
 from collections import deque
 from typing import Protocol
 
+from ariane.dledger.peers.native import Records
 from ariane.dledger.storage.files import LedgerFiles
 from ariane.dledger.storage.members_file import Stored
-from ariane.dledger.peers.native import Records
 from ariane.raft import HardState, LogStart, Write
 from ariane.store import MessageStore
 

@@ -7,14 +7,14 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from ariane.console.audit import AuditLog
-from ariane.console.guard import COOKIE
 from ariane.console.login.forms import STYLE, login_form, password_form
 from ariane.console.login.provider import ProviderPages
 from ariane.console.login.visit import address_of, is_own_path, language_of, note, session_cookie, target_of
-from ariane.console.oidc import Oidc
-from ariane.console.sessions import Guesses, Session, Sessions
+from ariane.console.people.guard import COOKIE
+from ariane.console.people.oidc import Oidc
+from ariane.console.people.sessions import Guesses, Session, Sessions
+from ariane.console.people.users import User, UserError, Users
 from ariane.console.texts import text
-from ariane.console.users import User, UserError, Users
 
 
 class LoginPages:

@@ -8,8 +8,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from ariane.console.audit import AuditLog
 from ariane.console.login.forms import login_form, onward_page
 from ariane.console.login.visit import is_own_path, language_of, note, session_cookie, target_of
-from ariane.console.oidc import Oidc, OidcRefused
-from ariane.console.sessions import Sessions
+from ariane.console.people.oidc import Oidc, OidcRefused
+from ariane.console.people.sessions import Sessions
 
 STATE_COOKIE: Final = "ariane_console_oidc"
 

@@ -6,7 +6,7 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from ariane.console.audit import AuditFailed, AuditLog
-from ariane.console.guard import COOKIE
+from ariane.console.people.guard import COOKIE
 from ariane.console.texts import preferred
 
 log = logging.getLogger(__name__)

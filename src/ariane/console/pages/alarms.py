@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from nicegui import ui
 
-from ariane.console.alarms import Alarm, Notice, changed_rules
 from ariane.console.pages.dialogs import ask, confirm
 from ariane.console.pages.frame import facts, panel, title
 from ariane.console.pages.tables import Column, DataTable, Row
 from ariane.console.pages.tiles import Tiles
 from ariane.console.pages.view import View, time_text
+from ariane.console.watch.alarms import Alarm, Notice, changed_rules
 from ariane.errors import ArianeError
 
 PAGE_OF: Final = {

@@ -13,7 +13,7 @@ from ariane.console.pages.frame import empty, panel, title
 from ariane.console.pages.tables import Column, DataTable
 from ariane.console.pages.tiles import Tiles
 from ariane.console.pages.view import View, bytes_text, count_text, without_secret
-from ariane.console.sampler import broker_key, disk_ratio
+from ariane.console.watch.sampler import broker_key, disk_ratio
 from ariane.errors import ArianeError
 
 LATE_BYTES: Final = 1 << 20  # a copy that lacks more is marked

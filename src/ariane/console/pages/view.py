@@ -11,17 +11,17 @@ from urllib.parse import quote, urlencode
 
 from nicegui import ui
 
-from ariane.console.alarms import Alarms
 from ariane.console.audit import AuditLog
 from ariane.console.changes import Changes
 from ariane.console.cluster import Cluster
-from ariane.console.history import History
-from ariane.console.notices import Notifier
+from ariane.console.people.users import Users
+from ariane.console.people.visitor import SessionEnded, Visitor
 from ariane.console.rights import Forbidden
 from ariane.console.schemas import Schemas
 from ariane.console.texts import text
-from ariane.console.users import Users
-from ariane.console.visitor import SessionEnded, Visitor
+from ariane.console.watch.alarms import Alarms
+from ariane.console.watch.history import History
+from ariane.console.watch.notices import Notifier
 from ariane.errors import ArianeError
 
 T = TypeVar("T")

@@ -8,13 +8,13 @@ way and the table of both.
 import logging
 from typing import Final, Protocol
 
+from ariane.dledger.options import MemberOptions
 from ariane.dledger.peers import wire
+from ariane.dledger.peers.native import Records, follows
+from ariane.dledger.peers.peer import Peer, PeerKind
 from ariane.dledger.storage.configuration import membership_of
 from ariane.dledger.storage.entry import ENTRY_HEADER, MAGIC, header_at
 from ariane.dledger.storage.log import LedgerLog
-from ariane.dledger.peers.native import Records, follows
-from ariane.dledger.options import MemberOptions
-from ariane.dledger.peers.peer import Peer, PeerKind
 from ariane.errors import ProtocolError
 from ariane.protocol.command import Command
 from ariane.raft import (

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from ariane.dledger.peers import wire
 from ariane.dledger.peers.apache_requests import Core
-from ariane.dledger.storage.entry import ENTRY_HEADER, MAGIC, header_at
 from ariane.dledger.peers.peer import Peer
+from ariane.dledger.storage.entry import ENTRY_HEADER, MAGIC, header_at
 from ariane.errors import ArianeError
 from ariane.raft import (
     AppendEntries,

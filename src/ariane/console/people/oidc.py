@@ -14,7 +14,7 @@ import httpx
 import jwt
 
 from ariane.console.config_file import FILE, ConfigFile, OidcOptions
-from ariane.console.users import User
+from ariane.console.people.users import User
 from ariane.env import Clock
 from ariane.errors import ArianeError, ConfigError
 

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from ariane.console.alarms import Notice
 from ariane.console.config_file import ConfigFile
 from ariane.console.texts import text
+from ariane.console.watch.alarms import Notice
 from ariane.env import Clock
 
 MOST_HELD: Final = 500  # notices that wait while a channel fails

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from ariane.console.people.sessions import Session, Sessions
+from ariane.console.people.users import User
 from ariane.console.rights import Role, may_change, may_see
-from ariane.console.sessions import Session, Sessions
-from ariane.console.users import User
 from ariane.errors import ArianeError
 
 

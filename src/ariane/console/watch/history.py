@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from ariane.console.database import open_database
+from ariane.console.watch.database import open_database
 
 MOST: Final = 2_000_000  # rows, some 150 MB
 POINTS: Final = 300  # of a series that a page shows

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
-from ariane.console.database import open_database
+from ariane.console.watch.database import open_database
 from ariane.env import Clock
 from ariane.errors import ArianeError, ConfigError
 

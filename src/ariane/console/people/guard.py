@@ -5,7 +5,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from ariane.console.sessions import Sessions
+from ariane.console.people.sessions import Sessions
 
 COOKIE: Final = "ariane_console"
 OPEN_PATHS: Final = frozenset({"/login", "/login.css", "/healthz", "/oidc/login", "/oidc/callback"})

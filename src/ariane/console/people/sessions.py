@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from ariane.console.users import User, Users
+from ariane.console.people.users import User, Users
 from ariane.env import Clock
 
 MOST: Final = 1000  # sessions at a time; one more ends the oldest

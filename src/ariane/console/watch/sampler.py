@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ariane.client.admin.brokers import BrokerStatus
-from ariane.console.alarms import AlarmRules, Alarms, Notice
 from ariane.console.cluster import Cluster, GroupRow
-from ariane.console.history import History
-from ariane.console.notices import Notifier
+from ariane.console.watch.alarms import AlarmRules, Alarms, Notice
+from ariane.console.watch.history import History
+from ariane.console.watch.notices import Notifier
 from ariane.env import Clock
 from ariane.errors import ArianeError, BrokerRefused, RouteMissing
 from ariane.message import DLQ_PREFIX
