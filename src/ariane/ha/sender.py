@@ -27,6 +27,7 @@ from ariane.protocol.ha import (
     handshake_frame,
     handshake_message,
 )
+from ariane.remoting.outgoing import write_lines
 from ariane.store.log.log import Log
 
 log = logging.getLogger("ariane.ha")
@@ -299,7 +300,7 @@ class Sender(asyncio.Protocol):
             if view is None:
                 self._owner.refuse(self, "range", f"the log from offset {self.next} on was deleted before it was sent")
                 return
-            self._transport.writelines((frame_head(self.next, len(view)), view))
+            write_lines(self._transport, (frame_head(self.next, len(view)), view))
             self.last_write = self._clock.monotonic()
             self.next += len(view)
             if self.next == end and not self.learner and self._owner.sends_wait():

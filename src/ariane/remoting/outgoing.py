@@ -1,13 +1,26 @@
 """The sending side of a connection: collects frames, and sends them in one write as fast as the peer reads."""
 
 import asyncio
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from ariane.env import Clock
 from ariane.remoting.tls import TlsLayer
 
 JOIN_BELOW: Final = 1 << 16  # below this size one joined write is faster than a vector of buffers
+
+# In CPython before 3.12.9 and 3.13.2, asyncio's `writelines` never tells a protocol that its peer does not read.
+_TELLS: Final = not ((3, 12) <= sys.version_info < (3, 12, 9) or (3, 13) <= sys.version_info < (3, 13, 2))
+
+
+def write_lines(transport: asyncio.WriteTransport, parts: Sequence[bytes | memoryview]) -> None:
+    """Write parts without joining them."""
+    if _TELLS:
+        transport.writelines(parts)
+        return
+    for part in parts:
+        transport.write(part)
 
 
 class Outgoing:
@@ -88,7 +101,7 @@ class Outgoing:
         elif size < JOIN_BELOW:
             self._transport.write(b"".join(frames))
         else:
-            self._transport.writelines(frames)
+            write_lines(self._transport, frames)
         if self.congested:
             self._wrote()
 
