@@ -15,9 +15,9 @@ import pytest
 from aiosmtpd.controller import Controller
 
 from ariane.client.admin.brokers import BrokerStatus
-from ariane.console import history as history_module
 from ariane.console.cluster import GroupRow
 from ariane.console.config_file import ConfigFile, MailOptions, WebhookOptions, read_config
+from ariane.console.watch import history as history_module
 from ariane.console.watch.alarms import Alarm, AlarmRules, Alarms, Notice, RulesFile
 from ariane.console.watch.history import History
 from ariane.console.watch.notices import Notifier, letter, posted

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from ariane import Admin
-from ariane.cli import pipeline
+from ariane.cli.pipelines import command as pipeline
 from ariane.cli.pipelines.command import SIGNALLED
 from ariane.cli.pipelines.display import SparkTasks
 from ariane.message import Message, MessageQueue
