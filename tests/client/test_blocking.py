@@ -1,14 +1,14 @@
-"""The blocking connections of threads, in good and bad weather."""
+"""The blocking connection of a lone thread, in good and bad weather."""
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from ariane import Message, Producer, SendStatus
+from ariane.env import SystemClock
 from ariane.errors import ArianeError, SendError
-from ariane.remoting.blocking import ThreadConnections
+from ariane.remoting.blocking import ExclusiveConnection
 from ariane.testing.cluster import Cluster
 
 
@@ -27,21 +27,19 @@ def producer(cluster: Cluster) -> Iterator[Producer]:
         yield producer
 
 
-def connections(producer: Producer) -> ThreadConnections:
-    [found] = producer._client._sender.fast._blocking.values()
-    return found
+def connections(producer: Producer) -> list[ExclusiveConnection]:
+    return list(producer._client._sender.fast._exclusive.values())
 
 
-def test_threads_have_connections_of_their_own_and_others_go_through_the_loop(producer: Producer) -> None:
-    assert len(connections(producer)) == 1
-    connections(producer).most = 2
-
-    def send(_: int) -> SendStatus:
-        return producer.send(Message("orders", b"x")).status
-
-    with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(send, range(400))) == {SendStatus.SEND_OK}
-    assert 1 <= len(connections(producer)) <= 2
+def test_a_lone_thread_has_a_connection_of_its_own_and_others_go_through_the_loop(producer: Producer) -> None:
+    [connection] = connections(producer)
+    assert connection.take()  # somebody is on it
+    try:
+        assert producer.send(Message("orders", b"x")).status is SendStatus.SEND_OK
+    finally:
+        connection.give_back()
+    assert connection.take()
+    connection.give_back()
 
 
 def test_a_connection_that_was_cut_is_noticed_and_nothing_is_lost(cluster: Cluster, producer: Producer) -> None:
@@ -64,6 +62,13 @@ def test_a_broker_that_restarts_gets_a_new_connection(cluster: Cluster, producer
         producer.send(Message("orders", b"x"))
     cluster.start_broker("broker-a")
     assert producer.send(Message("orders", b"x"), timeout=30).status is SendStatus.SEND_OK
+
+
+def test_a_closed_connection_cannot_be_taken() -> None:
+    connection = ExclusiveConnection("127.0.0.1:1", SystemClock(), 1.0)
+    assert not connection.take()  # nobody listens there
+    connection.close()
+    assert not connection.take()
 
 
 def test_closing_a_producer_ends_the_send_of_another_thread(cluster: Cluster, producer: Producer) -> None:

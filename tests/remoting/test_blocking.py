@@ -4,9 +4,7 @@ import asyncio
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 
 import pytest
 
@@ -16,7 +14,7 @@ from ariane.protocol.command import Command
 from ariane.protocol.frame import encode
 from ariane.protocol.frame_head import MAX_FRAME
 from ariane.remoting import TlsClient, TlsServer
-from ariane.remoting.blocking import CHUNK, BlockingConnection, ThreadConnections
+from ariane.remoting.blocking import CHUNK, BlockingConnection, ExclusiveConnection
 
 from .conftest import ECHO, at
 
@@ -197,62 +195,42 @@ def test_an_address_where_nobody_listens_is_named():
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     with pytest.raises(ConnectFailed, match=address):
         BlockingConnection(address, CLOCK, 30)
-    assert ThreadConnections(address, CLOCK, 30).ask(encode(Command(1, opaque=1)), 1, 30) is None
+    exclusive = ExclusiveConnection(address, CLOCK, 30)
+    assert not exclusive.take()
 
 
-def echoed(connections: ThreadConnections, opaque: int) -> bytes | None:
-    """The answer to a request, None when there is no connection to send it on."""
-    answer = connections.ask(encode(Command(ECHO, body=b"%d" % opaque, opaque=opaque)), opaque, 30)
-    return None if answer is None else answer.body
-
-
-async def test_threads_have_as_many_connections_as_they_use_at_a_time(serve):
+async def test_one_thread_has_an_exclusive_connection_at_a_time(serve):
     server = await serve()
-    connections = ThreadConnections(at(server), CLOCK, 30)
 
     def talk() -> None:
-        for opaque in range(5):
-            assert echoed(connections, opaque) == b"%d" % opaque
-        assert len(connections) == 1
-        with ThreadPoolExecutor(8) as pool:
-            answers = list(pool.map(partial(echoed, connections), range(500)))
-        assert all(answer in (None, b"%d" % opaque) for opaque, answer in enumerate(answers))
-        assert 1 <= len(connections) <= 8
+        exclusive = ExclusiveConnection(at(server), CLOCK, 30)
+        assert exclusive.take()
+        assert not exclusive.take()
+        assert exclusive.ask(encode(Command(ECHO, body=b"x", opaque=9)), 9, 30).body == b"x"
+        assert exclusive.take()
+        exclusive.give_back()
+        exclusive.close()
+        assert not exclusive.take()
 
     await asyncio.to_thread(talk)
-    connections.close()
-    assert len(connections) == 0
-    assert echoed(connections, 1) is None
-
-
-def test_no_more_than_so_many_connections_are_opened():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-        assert echoed(ThreadConnections(address, CLOCK, 30, most=0), 1) is None
 
 
 def test_closing_ends_the_request_of_another_thread():
-    asked, ended = threading.Event(), threading.Event()
-
-    def silent(sock: socket.socket) -> None:
-        sock.recv(1)
-        asked.set()
-        ended.wait(60)
-
-    with peer(silent) as address:
-        connections = ThreadConnections(address, CLOCK, 30)
+    ended = threading.Event()
+    with peer(lambda sock: ended.wait(60) and None) as address:
+        exclusive = ExclusiveConnection(address, CLOCK, 30)
+        assert exclusive.take()
         failures: list[ArianeError] = []
 
         def ask() -> None:
             try:
-                connections.ask(encode(Command(1, opaque=1)), 1, 60)
+                exclusive.ask(encode(Command(1, opaque=1)), 1, 60)
             except ArianeError as error:
                 failures.append(error)
 
         asking = threading.Thread(target=ask)
         asking.start()
-        asked.wait(60)
-        connections.close()
+        exclusive.close()
         asking.join(60)
         ended.set()
         assert isinstance(failures[0], SendFailed)

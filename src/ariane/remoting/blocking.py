@@ -1,13 +1,11 @@
 """Connections without an event loop, for threads that wait for one answer after the other.
 
-`BlockingConnection` is a socket of one thread: frames out, commands in, plain or TLS. `ThreadConnections` are those to
-one address that the threads of a client share.
+`BlockingConnection` is a socket of one thread: frames out, commands in, plain or TLS. `ExclusiveConnection` is one that
+several threads share: one takes it for one request, the others use the event loop.
 """
 
 import selectors
 import socket
-import struct
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,8 +23,6 @@ TICK: Final = 0.05  # seconds between two checks of the deadline while nothing a
 CHUNK: Final = 1 << 16
 JOINED: Final = 1 << 16  # bytes of a request that must be written within a tick; a longer one gets the time-out
 DOUBT_AFTER: Final = 1.0  # seconds without use after which the peer may have closed unnoticed
-_KERNEL_WAITS: Final = sys.platform != "win32"
-_TICK: Final = struct.pack("ll", 0, int(TICK * 1_000_000))  # a timeval
 RETRY_AFTER: Final = 10.0  # seconds until the next attempt when no connection could be made
 
 
@@ -72,7 +68,7 @@ class BlockingConnection:
         except (OSError, UnicodeError, ProtocolError) as error:
             raise ConnectFailed(f"cannot connect to {address}: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._wait_a_tick()
+        self._socket.settimeout(TICK)
         if self._tls is not None:
             self._write(self._tls.start(), connect_timeout)
 
@@ -165,7 +161,7 @@ class BlockingConnection:
                     raise ConnectionResetError("closed by the peer")
                 return got
             chunk = self._socket.recv(CHUNK)
-        except (TimeoutError, BlockingIOError):
+        except TimeoutError:
             return 0
         if not chunk:
             raise ConnectionResetError("closed by the peer")
@@ -183,15 +179,6 @@ class BlockingConnection:
         self._buffer += chunk[size:]
         return count
 
-    def _wait_a_tick(self) -> None:
-        """Let each read and write wait for a tick at most, in one system call where the kernel can limit the wait."""
-        if not _KERNEL_WAITS:
-            self._socket.settimeout(TICK)
-            return
-        self._socket.settimeout(None)
-        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            self._socket.setsockopt(socket.SOL_SOCKET, option, _TICK)
-
     def _write(self, data: bytes, timeout: float) -> None:
         is_long = len(data) > JOINED or timeout < TICK
         try:
@@ -201,8 +188,8 @@ class BlockingConnection:
                 self._socket.sendall(data)
             finally:
                 if is_long:
-                    self._wait_a_tick()
-        except (TimeoutError, BlockingIOError):
+                    self._socket.settimeout(TICK)
+        except TimeoutError:
             self.close()  # part of the frame is written
             raise RequestTimeout(f"{self.address} does not take a request of {len(data)} bytes") from None
         except OSError as error:
@@ -210,36 +197,40 @@ class BlockingConnection:
             raise SendFailed(f"the connection to {self.address} is gone: {error}") from error
 
 
-class ThreadConnections:
-    """The connections to one address of threads that each wait for an answer: a thread has one for one request.
+class ExclusiveConnection:
+    """A blocking connection owned by one of several threads at a time, opened when it is first taken.
 
-    This saves the thread switches of a request that the event loop sends, which a thread without a connection uses.
+    This saves two thread switches per request for a thread that waits for one answer after the other. A thread that
+    does not get it uses the event loop, which sends the requests of many threads together.
     """
 
-    def __init__(self, address: str, clock: Clock, connect_timeout: float, most: int = 32) -> None:
+    def __init__(self, address: str, clock: Clock, connect_timeout: float) -> None:
         self.address = address
-        self.most = most
-        """How many may be open."""
         self._clock = clock
         self._connect_timeout = connect_timeout
-        self._idle: list[tuple[BlockingConnection, float]] = []  # and since when; the one used last at the end
-        self._open: set[BlockingConnection] = set()
-        self._connecting = threading.Lock()
+        self._taken = threading.Lock()
+        self._connection: BlockingConnection | None = None
+        self._last_use = 0.0
         self._next_try = clock.monotonic()
         self._closed = False
 
-    def __len__(self) -> int:
-        """How many are open."""
-        return len(self._open)
+    def take(self) -> bool:
+        """Try to take the connection; True if the caller owns it now, until `ask` or `give_back`."""
+        if not self._taken.acquire(blocking=False):
+            return False
+        if self._is_up() or self._connect():
+            return True
+        self._taken.release()
+        return False
 
-    def ask(self, frame: bytes, opaque: int, timeout: float) -> Command | None:
-        """Send an encoded request and wait for its response: RequestTimeout or SendFailed when there is none.
+    def give_back(self) -> None:
+        """Return the connection unused."""
+        self._taken.release()
 
-        None, and nothing was sent, when there is no connection to be had.
-        """
-        connection = self._take()
-        if connection is None:
-            return None
+    def ask(self, frame: bytes, opaque: int, timeout: float) -> Command:
+        """Send an encoded request and wait for its response: RequestTimeout or SendFailed when there is none."""
+        connection = self._connection
+        assert connection is not None
         deadline = self._clock.monotonic() + timeout
         is_silent = True
         try:
@@ -248,63 +239,50 @@ class ThreadConnections:
                 command, body = connection.receive(max(deadline - self._clock.monotonic(), 0))
                 is_silent = False
                 if command.opaque == opaque and command.flag & RESPONSE:
-                    break
+                    command.body = bytes(body)
+                    return command
         except RequestTimeout:
             if is_silent:  # the peer may be gone without notice
-                self._drop(connection)
-            else:
-                self._give_back(connection)
+                self._drop()
             raise RequestTimeout(f"{self.address} did not answer within {timeout:g} s") from None
         except BaseException:
-            self._drop(connection)
+            self._drop()
             raise
-        self._give_back(connection)
-        command.body = bytes(body)
-        return command
+        finally:
+            self._last_use = self._clock.monotonic()
+            self._taken.release()
 
     def close(self) -> None:
         """Close for good; a thread that asks just now gets SendFailed."""
         self._closed = True
-        for connection in list(self._open):
+        connection = self._connection
+        if self._taken.acquire(blocking=False):
+            self._drop()
+            self._taken.release()
+        elif connection is not None:
             connection.shut_down()
-        while (idle := self._last_used()) is not None:
-            self._drop(idle[0])
 
-    def _take(self) -> BlockingConnection | None:
-        while (idle := self._last_used()) is not None:
-            connection, since = idle
-            if self._clock.monotonic() - since < DOUBT_AFTER or not connection.is_stale:
-                return connection
-            self._drop(connection)
-        if len(self._open) >= self.most or not self._connecting.acquire(blocking=False):
-            return None
-        try:
-            return self._connect()
-        finally:
-            self._connecting.release()
+    def _is_up(self) -> bool:
+        if self._connection is None:
+            return False
+        if self._clock.monotonic() - self._last_use < DOUBT_AFTER or not self._connection.is_stale:
+            return True
+        self._drop()
+        return False
 
-    def _last_used(self) -> tuple[BlockingConnection, float] | None:
+    def _connect(self) -> bool:
+        now = self._clock.monotonic()
+        if self._closed or now < self._next_try:
+            return False
         try:
-            return self._idle.pop()
-        except IndexError:
-            return None
-
-    def _connect(self) -> BlockingConnection | None:
-        if self._closed or self._clock.monotonic() < self._next_try:
-            return None
-        try:
-            connection = BlockingConnection(self.address, self._clock, self._connect_timeout)
+            self._connection = BlockingConnection(self.address, self._clock, self._connect_timeout)
         except ConnectFailed:  # the event loop's connection will report the error
-            self._next_try = self._clock.monotonic() + RETRY_AFTER
-            return None
-        self._open.add(connection)
-        return connection
+            self._next_try = now + RETRY_AFTER
+            return False
+        self._last_use = now
+        return True
 
-    def _give_back(self, connection: BlockingConnection) -> None:
-        self._idle.append((connection, self._clock.monotonic()))
-        if self._closed:  # meanwhile
-            self.close()
-
-    def _drop(self, connection: BlockingConnection) -> None:
-        self._open.discard(connection)
-        connection.close()
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

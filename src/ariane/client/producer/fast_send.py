@@ -1,8 +1,8 @@
 """The first attempt of a send, made in one step when route and connection are known: the path of nearly every message.
 
 The header is a text in which only time, flags, properties and opaque change from message to message. The attempt of a
-coroutine waits at a future of the loop. A thread waits on a connection of its own, or lets the loop send its request
-when it gets none; no coroutine and no task is made for it.
+coroutine waits at a future of the loop. A thread waits on a connection of its own, or lets the loop send the requests
+of many threads together; no coroutine and no task is made for it.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from ariane.protocol.codes import VERSION_4_9_7, RequestCode
 from ariane.protocol.command import JSON, Command
 from ariane.protocol.frame_head import framed
 from ariane.protocol.native import mypyc_attr
-from ariane.remoting.blocking import ThreadConnections
+from ariane.remoting.blocking import ExclusiveConnection
 from ariane.remoting.connection import Connection
 
 _MAX_HEADS: Final = 10_000
@@ -78,9 +78,9 @@ class Attempt:
         """Send it in the loop's thread for another one."""
         self._connection.submit_encoded(self._data, self._opaque, self.timeout, answer)
 
-    def ask(self, connections: ThreadConnections) -> Command | None:
-        """Send it in the caller's thread and wait for the response; None when there is no connection for that."""
-        return connections.ask(self._data, self._opaque, self.timeout)
+    def ask(self, connection: ExclusiveConnection) -> Command:
+        """Send it in the caller's thread, on a connection that is taken, and wait for the response."""
+        return connection.ask(self._data, self._opaque, self.timeout)
 
     def forget(self) -> None:
         """The response is not wanted any more."""
@@ -150,12 +150,13 @@ class FastSend:
         self._packer = packer
         self._fixed = fixed_fields(group, options)
         self._heads: dict[tuple[str, str, int], str] = {}
-        self._blocking: dict[str, ThreadConnections] = {}
+        self._exclusive: dict[str, ExclusiveConnection] = {}
         self._may_block = options.tls is None
         self._connect_timeout = options.connect_timeout
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[tuple[Attempt, ThreadAnswer]] = deque()  # attempts of threads that the loop shall send
         self._woken = False
+        self._threads: set[ThreadAnswer] = set()  # of each thread that waits for the loop
         self.possible = not (options.binary_headers or options.vip_channel or options.namespace or chooser.takes_notes)
         """Whether attempts may be made this way; false when hooks or the queue choice must see each one."""
 
@@ -184,9 +185,12 @@ class FastSend:
 
     def ask(self, attempt: Attempt) -> Command:
         """Send an attempt and wait for the response in the caller's thread: RequestTimeout or SendFailed without."""
-        if self._may_block and (response := attempt.ask(self._connections(attempt.address))) is not None:
-            return response
+        if not self._threads:  # with several threads the loop does better: it sends their requests together
+            exclusive = self._exclusive_connection(attempt.address)
+            if exclusive is not None and exclusive.take():
+                return attempt.ask(exclusive)
         answer = ThreadAnswer()
+        self._threads.add(answer)
         self._waiting.append((attempt, answer))
         if not self._woken:  # one wake-up for all threads until the loop runs
             self._woken = True
@@ -199,6 +203,8 @@ class FastSend:
         except BaseException:  # Ctrl-C, or a test's time limit
             self._loop.call_soon_threadsafe(attempt.forget)
             raise
+        finally:
+            self._threads.discard(answer)
 
     def _send_waiting(self) -> None:
         self._woken = False  # first, so that an attempt from now on wakes the loop again
@@ -209,14 +215,16 @@ class FastSend:
     def close(self) -> None:
         """Prepare no more attempts, and close the connections of threads."""
         self.possible = self._may_block = False
-        for connections in list(self._blocking.values()):
-            connections.close()
+        for connection in list(self._exclusive.values()):
+            connection.close()
 
-    def _connections(self, address: str) -> ThreadConnections:
-        found = self._blocking.get(address)
+    def _exclusive_connection(self, address: str) -> ExclusiveConnection | None:
+        if not self._may_block:
+            return None
+        found = self._exclusive.get(address)
         if found is None:
-            made = ThreadConnections(address, self._clock, self._connect_timeout)
-            found = self._blocking.setdefault(address, made)
+            made = ExclusiveConnection(address, self._clock, self._connect_timeout)
+            found = self._exclusive.setdefault(address, made)
         return found
 
     def _properties(self, properties: dict[str, str], now: int) -> tuple[str, str]:
