@@ -4,8 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 HOT := $(shell grep -oE 'src/ariane/[a-z_0-9/]+\.py' setup.py)
-PARALLEL ?= -n 2 --dist loadfile --no-loadscope-reorder
-QUICK_PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder  # one more: quick tests wait more than they compute
+PARALLEL ?= -n 3 --dist loadfile --no-loadscope-reorder  # for two cores: tests wait as much as they compute
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
 .DEFAULT_GOAL := help
@@ -48,14 +47,14 @@ setup-test: $(VENV)/.setup-test  ## install what `make test` needs, Spark among 
 run: $(if $(wildcard $(VENV)/.setup),$(VENV)/.setup,$(VENV)/.plain)  ## start name server and broker here, show one message, stay up until Ctrl-C
 	@$(BIN)/ariane up $(ARGS)
 
-test: setup-test  ## run all tests, in two processes
+test: setup-test  ## run all tests, in three processes
 	@$(BIN)/pytest $(PARALLEL) $(ARGS)
 
 test-again: setup-test  ## run the tests that failed in the last run once more, alone; for 5 failures at most
 	@$(BIN)/pytest --again $(ARGS)
 
 quick: setup-test  ## run the tests for everyday work: no JVM, Spark or database, no programs started
-	@$(BIN)/pytest -q --quick $(QUICK_PARALLEL) $(ARGS)
+	@$(BIN)/pytest -q --quick $(PARALLEL) $(ARGS)
 
 deep: setup-test  ## run all tests with every kill where `make test` takes a sample; for a night
 	@$(BIN)/pytest $(PARALLEL) --deep $(ARGS)

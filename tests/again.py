@@ -1,6 +1,6 @@
 """Run the failed tests once more: `make test` records which tests failed, `pytest --again` runs these alone.
 
-A test that fails while two processes and several JVMs share two cores, and passes alone, is a flaky test. It is named
+A test that fails while three processes and several JVMs share two cores, and passes alone, is a flaky test. It is named
 as one and is to be mended; it does not hold a change up. Everything else still does: more than `MOST` failures, a test
 that fails again, a test process that crashed, a file that cannot be collected.
 """

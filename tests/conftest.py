@@ -24,7 +24,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 ROOT = Path(__file__).parent
-LONG = (  # files of 15 s or more, longest first: two processes that start with these end together
+LONG = (  # files of 15 s or more, longest first: processes that start with these end together
     "packaging/test_install.py", "spark/test_cluster_mode.py", "spark/test_kills.py", "spark/test_sink_crashes.py",
     "interop/test_other_clients.py", "console/test_tour.py", "console/test_walk.py", "spark/test_pipeline_runs.py",
     "app/test_kombu.py",
@@ -77,7 +77,7 @@ def deep(request: pytest.FixtureRequest) -> bool:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Long files first, so that two processes end together; with `--quick` only what is quick."""
+    """Long files first, so that all processes end together; with `--quick` only what is quick."""
     items.sort(key=_turn)
     if config.getoption("--quick"):
         quick = [item for item in items if _is_quick(item)]

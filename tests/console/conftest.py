@@ -92,7 +92,7 @@ class Tab:
         self.page.fill("[name=user]", name)
         self.page.fill("[name=password]", PASSWORD)
         self.page.click("button")
-        self.page.wait_for_selector("h1.page-title")
+        self._await_page()
         if not fresh:
             (cookie,) = [one for one in context.cookies() if one["name"] == COOKIE]
             self.site.sessions[name] = {"name": COOKIE, "value": cookie["value"], "url": self.site.url}
@@ -113,6 +113,9 @@ class Tab:
 
     def check_access(self, name: str) -> None:
         """Note what axe-core finds serious or critical; the bar of a request on its way has no name in Quasar."""
+        self.page.wait_for_function(  # in the middle of a transition colours are of neither side
+            "document.getAnimations().every(one => !(one instanceof CSSTransition) || one.playState === 'finished')"
+        )
         for one in Axe().run(self.page, context={"exclude": [[".q-loading-bar"]]}).response["violations"]:
             for node in one["nodes"][:3]:
                 why = node["any"][0]["message"] if node["any"] else ""
@@ -132,7 +135,12 @@ class Tab:
 
     def show(self, path: str) -> None:
         self.page.goto(f"{self.site.url}c/main/{path}")
+        self._await_page()
+
+    def _await_page(self) -> None:
+        """Wait until the page is built and connected; before that, a reload of the library may lose a click."""
         self.page.wait_for_selector("h1.page-title")
+        self.page.wait_for_function("window.did_handshake")
 
 
 @contextlib.contextmanager
