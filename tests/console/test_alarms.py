@@ -150,6 +150,7 @@ def test_samples_become_alarms_of_every_kind(tmp_path: Path) -> None:
     history.close()
 
 
+@pytest.mark.slow
 def test_history_is_thinned_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(tmp_path / "history.sqlite", 1)
     first = NOON

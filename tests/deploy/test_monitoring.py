@@ -111,6 +111,7 @@ def test_prometheus_accepts_the_configuration_of_the_compositions(tmp_path: Path
     promtool(tmp_path, "check", "config", "prometheus.yml")
 
 
+@pytest.mark.slow
 def test_prometheus_scrapes_a_broker_and_evaluates_the_alerts(tmp_path: Path, new_cluster: Cluster) -> None:
     program = tool("prometheus", DEBIAN)
     broker = new_cluster.start_broker(metricsExporterType="PROM", metricsPromExporterPort=0)

@@ -156,6 +156,7 @@ async def test_operators_see_the_group_and_hand_the_leadership_over(group: Broke
     assert "give an address of dLegerPeers" in await ariane("status", group.brokers[other].address, code=1)
 
 
+@pytest.mark.slow
 async def test_a_delayed_message_is_delivered_by_the_next_leader(group: BrokerGroup) -> None:
     master = await group.master()
     await send(group, "orders", 1, "now")

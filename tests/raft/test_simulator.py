@@ -49,6 +49,7 @@ def test_the_sample_reaches_what_can_go_wrong() -> None:
     assert wanted <= {name for name, count in counts.items() if count}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", [mutant.__name__ for mutant in MUTANTS])
 def test_a_broken_core_is_noticed(mutant: str) -> None:
     command = [sys.executable, "-m", "tests.raft.broken", mutant]

@@ -27,6 +27,7 @@ async def brokers(tmp_path: Path) -> AsyncIterator[Brokers]:
         yield running
 
 
+@pytest.mark.slow
 async def test_a_consumer_goes_on_at_the_slave_and_returns_to_the_master(brokers: Brokers) -> None:
     master, slave = await brokers.master(), await brokers.slave()
     names, inbox = brokers.name_server.address, Inbox()
