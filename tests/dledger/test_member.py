@@ -130,7 +130,7 @@ async def test_a_member_with_a_log_does_not_join_a_group_that_was_begun_anew(gro
     anew = await group.fill(20, "anew")
     await group.start(id)
     survivor = group.running[id]
-    await until(lambda: "begun anew" in survivor.member.frozen)
+    await until(lambda: "begun again" in survivor.member.frozen)
     assert bodies(survivor) == acknowledged
     anew += await group.fill(20, "more")
     for other in others:  # the follower learns of the commit after the sender

@@ -17,8 +17,8 @@ COPY: Final = (
 )
 
 
-ANEW: Final = (
-    "the first entries differ: this group was begun anew on empty disks. Keep this member's folder if messages of it "
+BEGUN_AGAIN: Final = (
+    "the first entries differ: this group was begun again on empty disks. Keep this member's folder if messages of it "
     "are missing in the group; to join, start it with an empty one"
 )
 
@@ -85,7 +85,7 @@ class Introductions:
     def difference(self, *ids: str) -> str:
         """Describe how this and other members differ, and what to do."""
         if strangers := [id for id in ids if id in self._strangers]:
-            return f"{', '.join(strangers)} has another log than this member: {ANEW}"
+            return f"{', '.join(strangers)} has another log than this member: {BEGUN_AGAIN}"
         plains = {id: told.ariane.plain for id in ids if (told := self._answers.get(id)) and told.ariane is not None}
         shown = ", ".join(f"{id} has {plain or 'none'}" for id, plain in ({self._id: self._plain()} | plains).items())
         return f"the plain commitlogs differ (end and checksum): {shown}: {COPY}"
